@@ -1,0 +1,34 @@
+"""Every error that kshare raises, in one place: a dozen classes, not one per broker error code."""
+
+from __future__ import annotations
+
+
+class KshareError(Exception):
+    """The root: `except KshareError` catches whatever this library raises on purpose."""
+
+
+class EncodeError(KshareError, ValueError):
+    """A message can't be written: a value doesn't fit its field, or the chosen version can't carry the field."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.path = path
+        self.reason = reason
+
+
+class DecodeError(KshareError, ValueError):
+    """Bytes are not what they should be: says which field, at which offset, and why."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path or 'message'} at byte {offset}: {reason}")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+
+class CorruptBatchError(DecodeError):
+    """A record batch is broken (checksum, framing, compression): names the partition offset where it starts."""
+
+    def __init__(self, base_offset: int, offset: int, reason: str) -> None:
+        super().__init__(f"batch at partition offset {base_offset}", offset, reason)
+        self.base_offset = base_offset
