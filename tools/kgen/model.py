@@ -1,6 +1,6 @@
 """Schemas as values: reads Kafka's message definitions, refuses what the format doesn't allow.
 
-Decides what a schema means (which field is there in which version, how it is written) and never how any language
+Decides what a schema means (which field is there in which version, how it is written) and never how a language
 spells it: the emitters of the codecs and of the dissector's layouts both start from here.
 Every error names the file and the JSON path of the culprit.
 """
@@ -163,7 +163,7 @@ class Message:
 
 def read_folder(folder: Path) -> list[Message]:
     """Every message of a folder, by name; requests without a response (and the reverse) are refused."""
-    paths = sorted(p for p in folder.glob("*.json") if p.name[0].isupper())
+    paths = sorted(p for p in folder.glob("[A-Z]*.json"))
     if not paths:
         raise SchemaError(f"{folder}: holds no schema")
     messages = [read_file(path) for path in paths]
@@ -171,7 +171,9 @@ def read_folder(folder: Path) -> list[Message]:
     for message in messages:
         other = {"request": "Response", "response": "Request"}.get(message.kind)
         if other and message.api_name + other not in names:
-            raise SchemaError(f"{message.file}: $.name: {message.name} has no {message.api_name}{other} beside it")
+            raise SchemaError(
+                f"{message.file}: $.name: {message.name} has no {message.api_name}{other} beside it"
+            )
     return messages
 
 
@@ -218,7 +220,10 @@ class _Reader:
             self.fail("$.validVersions", "must end somewhere")
         self.flexible = self.range(document, "flexibleVersions", "$")
         for i, struct in enumerate(document.get("commonStructs", [])):
-            self.common[self.text(struct, "name", f"$.commonStructs[{i}]")] = (struct, f"$.commonStructs[{i}]")
+            self.common[self.text(struct, "name", f"$.commonStructs[{i}]")] = (
+                struct,
+                f"$.commonStructs[{i}]",
+            )
         body = Struct(self.text(document, "name", "$"), self.versions, about=document.get("about", ""))
         body.fields = self.fields(document.get("fields"), body.versions, "$.fields")
         unused = [name for name in self.common if name not in self.structs]
@@ -279,12 +284,14 @@ class _Reader:
     def field(self, node: Any, within: Versions, path: str) -> Field:
         self.known_keys(node, _FIELD_KEYS, path)
         name = self.text(node, "name", path)
-        if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
-            self.fail(f"{path}.name", f"{name!r} must be UpperCamel")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
+            self.fail(f"{path}.name", f"{name!r} must be made of letters and digits, in camel case")
         versions = self.range(node, "versions", path) & within
         tag, tagged = self.tag(node, versions, path)
         field_type = self.type(node, versions, path)
-        nullable = self.range(node, "nullableVersions", path) & versions if "nullableVersions" in node else NONE
+        nullable = (
+            self.range(node, "nullableVersions", path) & versions if "nullableVersions" in node else NONE
+        )
         if nullable and not field_type.is_array and field_type.name in FIXED_SIZES:
             self.fail(f"{path}.nullableVersions", f"{field_type} can't be null")
         flexible = self.range(node, "flexibleVersions", path) if "flexibleVersions" in node else self.flexible
