@@ -140,8 +140,13 @@ class Struct:
         return id(self)
 
     @property
+    def reachable(self) -> list[Field]:
+        """Without the fields that no valid version has: they are in the schema for history's sake."""
+        return [f for f in self.fields if f.versions]
+
+    @property
     def tagged(self) -> list[Field]:
-        return sorted((f for f in self.fields if f.tag is not None), key=lambda f: f.tag or 0)
+        return sorted((f for f in self.reachable if f.tag is not None), key=lambda f: f.tag or 0)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,45 @@
+"""The generic door: any message by its name and version, for tools that learn at run time what they deal with."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from kshare.errors import KshareError
+from kshare.protocol import json_form, messages
+from kshare.protocol.message import Message
+from kshare.protocol.primitives import Buffer
+
+
+class UnknownMessageError(KshareError, LookupError):
+    """No message of that name; the text suggests the nearest."""
+
+
+def message_class(name: str) -> type[Message]:
+    """The class of a message, as Kafka calls it: `ShareFetchRequest`, `ShareSnapshotValue`, ..."""
+    if name not in messages.MODULES:
+        near = get_close_matches(name, messages.MODULES, 1)
+        raise UnknownMessageError(
+            f"no message is called {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+        )
+    cls: type[Message] = getattr(messages, name)
+    return cls
+
+
+def decode(name: str, version: int, data: Buffer) -> Message:
+    """The message in `data`, which holds a body alone: no size, no header."""
+    return message_class(name).decode(data, version)
+
+
+def encode(message: Message, version: int) -> bytes:
+    return message.encode(version)
+
+
+def to_json(message: Message, version: int) -> dict[str, Any]:
+    """In the form of Kafka's JsonConverters."""
+    return json_form.to_json(message, version)
+
+
+def from_json(name: str, version: int, obj: Any) -> Message:
+    """The message that a JSON object describes."""
+    return json_form.from_json(message_class(name), version, obj)

@@ -1,0 +1,143 @@
+"""Messages as JSON values, in the form of Kafka's own converters: what people paste and other tools read.
+
+lowerCamel names; only the fields of the version; tagged fields left out while they hold their default; uuids in
+Kafka's 22 characters, bytes and records in base64. Unknown tagged fields have no JSON form in Kafka, nor here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from kshare.errors import EncodeError
+from kshare.protocol.message import Message
+from kshare.protocol.spec import Spec, specs_of, struct_named
+from kshare.protocol.values import problem
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def uuid_text(value: bytes) -> str:
+    """A uuid as Kafka shows it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The reverse of `uuid_text`; ValueError for anything else."""
+    value = base64.urlsafe_b64decode(text + "==")
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is no uuid of Kafka's: 22 characters of URL-safe base64")
+    return value
+
+
+# --- message → JSON
+
+
+def to_json(message: Message, version: int) -> dict[str, Any]:
+    """Refuses, like encoding, a field that the version can't carry."""
+    first, last = message.VERSIONS
+    if not first <= version <= last:
+        raise EncodeError("", f"{message.NAME} has no version {version}: it has {first} to {last}")
+    return _struct_json(message, version, "")
+
+
+def _struct_json(value: Any, version: int, path: str) -> dict[str, Any]:
+    cls = type(value)
+    fresh = cls()
+    form: dict[str, Any] = {}
+    for spec in specs_of(cls):
+        item = getattr(value, spec.attribute)
+        where = _join(path, spec.json_name)
+        is_default = item == getattr(fresh, spec.attribute)
+        if not spec.is_in(version):
+            if not spec.is_ignorable and not is_default:
+                raise EncodeError(where, f"version {version} can't carry it")
+        elif not (is_default and spec.is_tagged_in(version)):
+            form[spec.json_name] = _value_json(spec, item, version, where)
+    return form
+
+
+def _value_json(spec: Spec, item: Any, version: int, where: str) -> Any:
+    if item is None:
+        return None
+    if spec.is_array:
+        element = spec._replace(type=spec.element)
+        return [_value_json(element, one, version, f"{where}[{i}]") for i, one in enumerate(item)]
+    if spec.type[0].isupper():
+        return _struct_json(item, version, where)
+    if spec.type == "uuid":
+        return uuid_text(item)
+    if spec.type in ("bytes", "records"):
+        return base64.b64encode(item).decode()
+    return item
+
+
+# --- JSON → message
+
+
+def from_json(cls: type[MessageT], version: int, form: Any) -> MessageT:
+    """A field left out takes its default; one that the version doesn't have is refused by name."""
+    first, last = cls.VERSIONS
+    if not first <= version <= last:
+        raise EncodeError("", f"{cls.NAME} has no version {version}: it has {first} to {last}")
+    message = _struct_value(cls, version, form, "")
+    assert isinstance(message, cls)
+    return message
+
+
+def _struct_value(cls: type[Any], version: int, form: Any, path: str) -> Any:
+    if not isinstance(form, dict):
+        raise EncodeError(path or cls.__name__, f"must be an object, not {type(form).__name__}")
+    specs = {spec.json_name: spec for spec in specs_of(cls) if spec.is_in(version)}
+    values = {}
+    for name, item in form.items():
+        if name not in specs:
+            raise EncodeError(_join(path, name), _no_such_field(cls, name, list(specs), version))
+        spec = specs[name]
+        values[spec.attribute] = _value(cls, spec, version, item, _join(path, name))
+    return cls(**values)
+
+
+def _no_such_field(cls: type[Any], name: str, known: list[str], version: int) -> str:
+    if any(spec.json_name == name for spec in specs_of(cls)):
+        return f"version {version} can't carry it"
+    near = get_close_matches(name, known, 1)
+    return f"{cls.__name__} has no such field" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _value(owner: type[Any], spec: Spec, version: int, item: Any, where: str) -> Any:
+    if item is None:
+        if not spec.is_nullable_in(version):
+            raise EncodeError(where, f"may not be null in version {version}")
+        return None
+    if spec.is_array:
+        if not isinstance(item, list):
+            raise EncodeError(where, f"must be a list, not {type(item).__name__}")
+        element = spec._replace(type=spec.element, nullable=None)
+        return [_value(owner, element, version, one, f"{where}[{i}]") for i, one in enumerate(item)]
+    inner = struct_named(owner, spec.type)
+    if inner:
+        return _struct_value(inner, version, item, where)
+    value = _from_text(spec.type, item, where)
+    reason = problem(spec.type, value)
+    if reason:
+        raise EncodeError(where, reason)
+    return value
+
+
+def _from_text(type_name: str, item: Any, where: str) -> Any:
+    """uuids and bytes are text in JSON."""
+    if type_name == "float64" and isinstance(item, int):
+        return float(item)
+    if type_name not in ("uuid", "bytes", "records") or not isinstance(item, str):
+        return item
+    try:
+        return uuid_bytes(item) if type_name == "uuid" else base64.b64decode(item, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise EncodeError(where, str(error)) from None
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,55 @@
+"""The schema of a generated struct at run time, for what interprets it: JSON, and finding out where bytes broke."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+
+class Spec(NamedTuple):
+    """One field; version ranges are closed pairs."""
+
+    json_name: str
+    attribute: str
+    type: str
+    versions: tuple[int, int]
+    nullable: tuple[int, int] | None
+    tag: tuple[int, int, int] | None
+    """Tag, first and last version in which the field is tagged."""
+    is_ignorable: bool
+    is_compactable: bool
+    """Whether it takes the compact form in flexible versions (one field in all of Kafka does not)."""
+
+    def is_in(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+    def is_tagged_in(self, version: int) -> bool:
+        return self.tag is not None and self.tag[1] <= version <= self.tag[2]
+
+    def is_nullable_in(self, version: int) -> bool:
+        if self.type == "records":
+            return True  # what Kafka's own reader and writer allow, whatever the schema says
+        return self.nullable is not None and self.nullable[0] <= version <= self.nullable[1]
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def element(self) -> str:
+        return self.type.removeprefix("[]")
+
+
+_CACHE: dict[type[Any], tuple[Spec, ...]] = {}
+
+
+def specs_of(cls: type[Any]) -> tuple[Spec, ...]:
+    specs = _CACHE.get(cls)
+    if specs is None:
+        specs = _CACHE[cls] = tuple(Spec(*row) for row in cls.FIELDS)
+    return specs
+
+
+def struct_named(owner: type[Any], name: str) -> type[Any] | None:
+    """The generated class of a field's type; None for the format's own types. Structs live beside their owner."""
+    return getattr(sys.modules[owner.__module__], name, None) if name[0].isupper() else None

@@ -1,0 +1,458 @@
+"""One struct's straight-line `encode_into` and `decode_from`.
+
+Runs of fixed-width fields under the same versions are read and written by one `struct` call; versions are cheap
+branches; a struct of nothing but fixed-width fields gets readers and writers for whole arrays of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from tools.kgen.model import FIXED_SIZES, Field, Message, Struct, Versions
+
+CODES = {
+    "bool": "B",  # Kafka writes 0 or 1 and reads any other byte than 0 as true
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A Python expression over `version`; `text` is None where it is the same in all versions of the struct."""
+
+    always: bool
+    text: str | None = None
+
+    def __str__(self) -> str:
+        return self.text or str(self.always)
+
+
+def condition(wanted: Versions, within: Versions) -> Condition:
+    wanted = wanted & within
+    if not wanted:
+        return Condition(False)
+    if wanted.covers(within):
+        return Condition(True)
+    if wanted.first > within.first and wanted.last < within.last:
+        return Condition(True, f"{wanted.first} <= version <= {wanted.last}")
+    if wanted.first > within.first:
+        return Condition(True, f"version >= {wanted.first}")
+    return Condition(True, f"version <= {wanted.last}")
+
+
+class StructCode:
+    """Collects what the code of one struct needs: imported names and packers."""
+
+    def __init__(self, struct: Struct, message: Message) -> None:
+        self.struct = struct
+        self.message = message
+        self.imports: set[str] = set()
+        self.packers: set[str] = set()
+        self.flexible = condition(message.flexible, struct.versions)
+        self.row = self._row()
+
+    # --- shared parts
+
+    def use(self, name: str) -> str:
+        self.imports.add(name)
+        return name
+
+    def packer(self, fields: list[Field], tail: str = "") -> str:
+        name = "_" + "".join(CODES[one.type.name] for one in fields) + tail
+        self.packers.add(name)
+        return name
+
+    def _row(self) -> str | None:
+        """The struct code of the whole thing when every instance is equally long in every version."""
+        fixed = all(
+            one.type.is_fixed
+            and one.type.name not in ("uuid", "bool")
+            and one.tag is None
+            and one.versions.covers(self.struct.versions)
+            for one in self.struct.reachable
+        )
+        if not fixed or not self.struct.reachable or self.flexible.text or self.struct is self.message.body:
+            return None
+        return self.packer(self.struct.reachable, "B" if self.flexible.always else "")
+
+    def is_row(self, struct: Struct) -> bool:
+        return StructCode(struct, self.message).row is not None
+
+    def field_flexible(self, one: Field) -> Condition:
+        if one.tag is not None and one.tagged.covers(one.versions):
+            return Condition(True)
+        if one.flexible.covers(self.message.flexible & one.versions):
+            return self.flexible if not self.flexible.text else Condition(True, "flexible")
+        return Condition(False)
+
+    def _runs(self) -> list[tuple[Versions, list[Field]]]:
+        """Untagged fields in order; neighbours of the same versions that one struct call can handle go together."""
+        regular = [one for one in self.struct.reachable if self._untagged(one)]
+        runs: list[tuple[Versions, list[Field]]] = []
+        keys = groupby(
+            regular, key=lambda one: (self._untagged(one), one.type.is_fixed and one.type.name != "uuid")
+        )
+        for (versions, fixed), fields in keys:
+            group = list(fields)
+            runs += [(versions, group)] if fixed else [(versions, [one]) for one in group]
+        return runs
+
+    def _untagged(self, one: Field) -> Versions:
+        if one.tag is None:
+            return one.versions
+        if one.tagged.covers(one.versions):
+            return Versions(1, 0)
+        return Versions(one.versions.first, one.tagged.first - 1)
+
+    # --- encoding
+
+    def encoder(self) -> list[str]:
+        lines = ["    def encode_into(self, out: bytearray, version: int) -> None:"]
+        body: list[str] = []
+        if self.flexible.text:
+            body += [f"flexible = {self.flexible}"]
+        for versions, fields in self._runs():
+            body += self._guarded(versions, fields, self._write_run(fields))
+        for one in self.struct.tagged:
+            if one.tagged.covers(one.versions):
+                body += self._guarded(one.versions, [one], [])
+        body += self._write_tags()
+        return lines + [f"        {line}" for line in body]
+
+    def _guarded(self, versions: Versions, fields: list[Field], write: list[str]) -> list[str]:
+        """`write` under its version condition; elsewhere a value that would be lost is refused."""
+        cond = condition(versions, self.struct.versions)
+        tests = " or ".join(self._differs(one) for one in fields if not one.ignorable)
+        refusal = (
+            [f'raise {self.use("UnencodableError")}("the version can\'t carry the field")'] if tests else []
+        )
+        if not cond.text:
+            return write
+        if not write:
+            outside = f"not ({cond})" if " <= version" in str(cond) else _negated(str(cond))
+            return [f"if {outside} and {tests}:", *_indent(refusal)] if tests else []
+        lines = [f"if {cond}:", *_indent(write)]
+        return [*lines, f"elif {tests}:", *_indent(refusal)] if tests else lines
+
+    def _differs(self, one: Field) -> str:
+        value = f"self.{one.attribute}"
+        if one.default is None and not (one.type.struct and not one.nullable and not one.type.is_array):
+            return f"{value} is not None"
+        if one.type.struct and not one.type.is_array:
+            return f"{value} != {one.type.name}()"
+        if one.type.name == "uuid" and not one.type.is_array:
+            return f"{value} != bytes(16)"
+        if one.nullable and one.default in ("", b"", []):
+            return f"{value} != {one.default!r}"
+        if one.default in (False, 0, "", b"", []) or one.type.is_array:
+            return value
+        if one.default is True:
+            return f"not {value}"
+        return f"{value} != {one.default!r}"
+
+    def _write_run(self, fields: list[Field]) -> list[str]:
+        one = fields[0]
+        if not one.type.is_fixed:
+            return self._write_nullable(one, "out")
+        if one.type.name == "uuid":
+            return [f"{self.use('write_uuid')}(out, self.{one.attribute})"]
+        values = ", ".join(_packable(field, f"self.{field.attribute}") for field in fields)
+        return [f"out += {self.packer(fields)}.pack({values})"]
+
+    def _write_nullable(self, one: Field, out: str) -> list[str]:
+        """A field of variable length; where only some versions allow null, the others refuse it."""
+        value = f"self.{one.attribute}"
+        nullable = condition(one.nullable, one.versions & self.struct.versions)
+        needs_check = nullable.text is not None or (one.type.name == "records" and not nullable.always)
+        lines = []
+        if needs_check:
+            lines += [f"if {value} is None and {_negated(str(nullable)) if nullable.text else 'True'}:"]
+            lines += _indent([f'raise {self.use("UnencodableError")}("the version allows no null")'])
+            lines[0] = lines[0].replace(" and True", "")
+        return [*lines, self._write_value(one, value, out, bool(one.nullable) or one.type.name == "records")]
+
+    def _write_value(self, one: Field, value: str, out: str, nullable: bool) -> str:
+        flexible = self.field_flexible(one)
+        kind = one.type
+        if kind.is_array:
+            return self._write_array(one, value, out, flexible)
+        if kind.struct:
+            if nullable:
+                return f"{self.use('write_nullable_struct')}({out}, {value}, version)"
+            return f"{value}.encode_into({out}, version)"
+        return f"{self._choose('write', kind.name, nullable, flexible)}({out}, {value})"
+
+    def _write_array(self, one: Field, value: str, out: str, flexible: Condition) -> str:
+        kind = one.type
+        if kind.struct:
+            if self.is_row(kind.struct) and not one.nullable:
+                return f"{kind.name}.encode_rows({out}, {value}, {flexible}, version)"
+            return f"{self.use('write_structs')}({out}, {value}, {flexible}, version)"
+        if kind.name in FIXED_SIZES and kind.name != "uuid":
+            return f'{self.use("write_numbers")}({out}, {value}, {flexible}, "{CODES[kind.name]}")'
+        writer = (
+            self.use("write_uuid")
+            if kind.name == "uuid"
+            else self._choose("write", kind.name, False, flexible)
+        )
+        return f"{self.use('write_values')}({out}, {value}, {flexible}, {writer})"
+
+    def _choose(self, verb: str, kind: str, nullable: bool, flexible: Condition) -> str:
+        """The primitive for a string, bytes or records; chosen at run time where flexibility depends on the version."""
+        if kind == "records" and verb == "write":
+            kind, nullable = "bytes", True
+        name = f"{'nullable_' if nullable and kind != 'records' else ''}{kind}"
+        if not flexible.always:
+            return self.use(f"{verb}_{name}")
+        if not flexible.text:
+            return self.use(f"{verb}_compact_{name}")
+        return f"({self.use(f'{verb}_compact_{name}')} if flexible else {self.use(f'{verb}_{name}')})"
+
+    def _write_tags(self) -> list[str]:
+        if not self.flexible.always:
+            return [
+                "if self.unknown_tags:",
+                f'    raise {self.use("UnencodableError")}("the version has no tagged fields")',
+            ]
+        lines: list[str] = []
+        known = self.struct.tagged
+        if known:
+            lines += ["known: list[tuple[int, bytearray]] = []"]
+        for one in known:
+            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
+            tests = [cond.text] if cond.text else []
+            differs = self._differs(one)
+            lines += [f"if {' and '.join([*tests, differs])}:"]
+            lines += _indent(
+                ["part = bytearray()", *self._write_tagged(one), f"known.append(({one.tag}, part))"]
+            )
+        tags = "self.unknown_tags"
+        if known:
+            tags = f"{self.use('tagged')}(known, self.unknown_tags)"
+        lines += [f"{self.use('write_tags')}(out, {tags})"]
+        if not self.flexible.text:
+            return lines
+        refusal = f'raise {self.use("UnencodableError")}("the version has no tagged fields")'
+        return ["if flexible:", *_indent(lines), "elif self.unknown_tags:", *_indent([refusal])]
+
+    def _write_tagged(self, one: Field) -> list[str]:
+        if not one.type.is_fixed:
+            return self._write_nullable(one, "part")
+        if one.type.name == "uuid":
+            return [f"{self.use('write_uuid')}(part, self.{one.attribute})"]
+        return [f"part += {self.packer([one])}.pack({_packable(one, f'self.{one.attribute}')})"]
+
+    # --- decoding
+
+    def decoder(self) -> list[str]:
+        lines = ["    @classmethod"]
+        lines += ["    def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:"]
+        body: list[str] = []
+        if self.flexible.text:
+            body += [f"flexible = {self.flexible}"]
+        for one in self.struct.reachable:
+            if not self._untagged(one).covers(self.struct.versions) or not self._untagged(one):
+                body += [self._initial(one)]
+        for versions, fields in self._runs():
+            cond = condition(versions, self.struct.versions)
+            read = self._read_run(fields)
+            body += [f"if {cond}:", *_indent(read)] if cond.text else read
+        body += self._read_tags()
+        names = [one.attribute for one in self.struct.reachable]
+        made = f"cls({', '.join([*names, 'unknown_tags'])})"
+        if len(made) < 80:
+            body += [f"return {made}, pos"]
+        else:
+            body += ["return cls(", *(f"    {name}," for name in [*names, "unknown_tags"]), "), pos"]
+        return lines + [f"        {line}" for line in body]
+
+    def _initial(self, one: Field) -> str:
+        from tools.kgen.codec import literal, python_type
+
+        if one.default is None and (one.nullable or one.type.name == "records"):
+            value = "None"
+        elif one.type.is_array:
+            value = "[]"
+        elif one.type.struct:
+            value = f"{one.type.name}()"
+        else:
+            value = literal(one)
+        return f"{one.attribute}: {python_type(one)} = {value}"
+
+    def _read_run(self, fields: list[Field]) -> list[str]:
+        one = fields[0]
+        if not one.type.is_fixed:
+            return self._read_variable(one, "buf", "pos")
+        if one.type.name == "uuid":
+            return [f"{one.attribute}, pos = {self.use('read_uuid')}(buf, pos)"]
+        return [
+            *self._read_fixed(fields, "buf", "pos"),
+            f"pos += {sum(FIXED_SIZES[f.type.name] for f in fields)}",
+        ]
+
+    def _read_fixed(self, fields: list[Field], buf: str, pos: str) -> list[str]:
+        names = ", ".join(one.attribute for one in fields) + ("," if len(fields) == 1 else "")
+        target = f"({names})" if len(fields) == 1 else names
+        lines = [f"{target} = {self.packer(fields)}.unpack_from({buf}, {pos})"]
+        return lines + [
+            f"{one.attribute} = {one.attribute} != 0" for one in fields if one.type.name == "bool"
+        ]
+
+    def _read_variable(self, one: Field, buf: str, pos: str) -> list[str]:
+        """Null is an error in the versions that don't allow it."""
+        flexible = self.field_flexible(one)
+        kind, name = one.type, one.attribute
+        nullable = condition(one.nullable, one.versions & self.struct.versions)
+        strict = not nullable.always and kind.name != "records"
+        if kind.is_array:
+            lines = [f"{name}, pos = {self._read_array(one, flexible, buf, pos)}"]
+        elif kind.struct:
+            reader = f"{kind.name}.decode_from"
+            if strict:
+                return [f"{name}, pos = {reader}({buf}, {pos}, version)"]
+            lines = [f"{name}, pos = {self.use('read_nullable_struct')}({buf}, {pos}, {reader}, version)"]
+        else:
+            lines = [f"{name}, pos = {self._choose('read', kind.name, not strict, flexible)}({buf}, {pos})"]
+        if strict or (nullable.always and not nullable.text):
+            return lines
+        test = f"{name} is None" + (f" and {_negated(str(nullable))}" if nullable.text else "")
+        return [
+            *lines,
+            f"if {test}:",
+            f'    raise {self.use("MalformedError")}("null, where the version allows none")',
+        ]
+
+    def _read_array(self, one: Field, flexible: Condition, buf: str, pos: str) -> str:
+        kind = one.type
+        read = "read_nullable_" if one.nullable else "read_"
+        start = f"({buf}, {pos}, {flexible}"
+        if kind.struct:
+            if self.is_row(kind.struct) and not one.nullable:
+                return f"{kind.name}.decode_rows{start}, version)"
+            smallest = smallest_size(kind.struct, self.message)
+            return f"{self.use(read + 'structs')}{start}, {smallest}, {kind.name}.decode_from, version)"
+        if kind.name in FIXED_SIZES and kind.name != "uuid":
+            code, size = CODES[kind.name], FIXED_SIZES[kind.name]
+            return f'{self.use(read + "numbers")}{start}, "{code}", {size})'
+        if kind.name == "uuid":
+            return f"{self.use(read + 'values')}{start}, 16, {self.use('read_uuid')})"
+        reader = self._choose("read", kind.name, False, flexible)
+        return f"{self.use(read + 'values')}{start}, 1, {reader})"
+
+    def _read_tags(self) -> list[str]:
+        if not self.flexible.always:
+            return ["unknown_tags = None"]
+        lines = [f"unknown_tags, pos = {self.use('read_tags')}(buf, pos)"]
+        known = self.struct.tagged
+        if known:
+            lines += ["if unknown_tags:"]
+        for one in known:
+            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
+            test = f"{one.tag} in unknown_tags" + (f" and {cond}" if cond.text else "")
+            lines += _indent([f"if {test}:", *_indent(self._read_tagged(one))])
+        if known:
+            lines += ["    unknown_tags = unknown_tags or None"]
+        if not self.flexible.text:
+            return lines
+        return ["unknown_tags: dict[int, bytes] | None = None", "if flexible:", *_indent(lines)]
+
+    def _read_tagged(self, one: Field) -> list[str]:
+        lines = [f"part = unknown_tags.pop({one.tag})"]
+        if one.type.is_fixed and one.type.name != "uuid":
+            lines += [*self._read_fixed([one], "part", "0"), f"end = {FIXED_SIZES[one.type.name]}"]
+        elif one.type.name == "uuid":
+            lines += [f"{one.attribute}, end = {self.use('read_uuid')}(part, 0)"]
+        else:
+            lines += [
+                line.replace(", pos = ", ", end = ", 1) for line in self._read_variable(one, "part", "0")
+            ]
+        return [*lines, f"{self.use('check_tag_end')}(part, end)"]
+
+    # --- arrays of fixed-width structs
+
+    def rows(self) -> list[str]:
+        if self.row is None:
+            return []
+        name, fields, tagged = self.struct.name, self.struct.reachable, self.flexible.always
+        names = [one.attribute for one in fields]
+        self.imports |= {"write_count", "read_count"} | ({"read_structs"} if tagged else set())
+        item = f"{self.row}.pack({', '.join(f'x.{n}' for n in names)}{', 0' if tagged else ''})"
+        unpacked = ", ".join([*names, "tags"] if tagged else names) + (
+            "," if len(names) == 1 and not tagged else ""
+        )
+        size = sum(FIXED_SIZES[one.type.name] for one in fields) + tagged
+        lines = ["", "    @staticmethod"]
+        lines += [
+            f"    def encode_rows(out: bytearray, items: list[{name}], flexible: bool, version: int) -> None:"
+        ]
+        lines += ['        """A whole array, one struct call an element."""']
+        lines += ["        write_count(out, len(items), flexible)", "        for x in items:"]
+        if tagged:
+            lines += ["            if x.unknown_tags is None:", f"                out += {item}"]
+            lines += ["            else:", "                x.encode_into(out, version)"]
+        else:
+            lines += [f"            out += {item}"]
+        lines += ["", "    @classmethod", "    def decode_rows("]
+        lines += ["        cls, buf: Buffer, pos: int, flexible: bool, version: int"]
+        lines += ["    ) -> tuple[list[Self], int]:"]
+        slow = "; an element with tagged fields sends it the slow way" if tagged else ""
+        lines += [f'        """A whole array, unpacked in one go{slow}."""']
+        lines += [f"        count, start = read_count(buf, pos, flexible, {size})"]
+        lines += [f"        end = start + count * {size}"]
+        lines += ["        items = [", f"            cls({', '.join(names)})"]
+        lines += [f"            for {unpacked} in {self.row}.iter_unpack(memoryview(buf)[start:end])"]
+        if tagged:
+            lines += ["            if not tags", "        ]", "        if len(items) != count:"]
+            lines += [
+                f"            return read_structs(buf, pos, flexible, {size}, cls.decode_from, version)"
+            ]
+        else:
+            lines += ["        ]"]
+        return [*lines, "        return items, end"]
+
+
+def _packable(one: Field, value: str) -> str:
+    return f"1 if {value} else 0" if one.type.name == "bool" else value
+
+
+def _negated(cond: str) -> str:
+    if cond.startswith("version >= "):
+        return f"version < {cond.removeprefix('version >= ')}"
+    if cond.startswith("version <= "):
+        return f"version > {cond.removeprefix('version <= ')}"
+    return f"not {cond}"
+
+
+def _indent(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def smallest_size(struct: Struct, message: Message) -> int:
+    """The fewest bytes that one such struct can take, in any version: what bounds a count before it is believed."""
+    return max(
+        1, min(_size_in(struct, message, v) for v in range(struct.versions.first, struct.versions.last + 1))
+    )
+
+
+def _size_in(struct: Struct, message: Message, version: int) -> int:
+    flexible = version in message.flexible
+    size = 1 if flexible else 0
+    for one in struct.reachable:
+        if version not in one.versions or version in one.tagged:
+            continue
+        if one.type.is_fixed:
+            size += FIXED_SIZES[one.type.name]
+        elif one.type.struct and not one.type.is_array:
+            size += 1 if version in one.nullable else _size_in(one.type.struct, message, version)
+        elif flexible and version in one.flexible:
+            size += 1
+        else:
+            size += 2 if one.type.name == "string" and not one.type.is_array else 4
+    return size
