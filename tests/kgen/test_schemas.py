@@ -34,9 +34,10 @@ def flattened(fields: list[dict[str, Any]], path: str) -> Iterator[tuple[str, di
         yield from flattened(field.get("fields", []), here)
 
 
-def all_fields(message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def all_parts(message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from flattened(message["fields"], message["name"])
     for struct in message.get("commonStructs", []):
+        yield f"{message['name']}.{struct['name']}", struct
         yield from flattened(struct["fields"], f"{message['name']}.{struct['name']}")
 
 
@@ -68,8 +69,8 @@ def test_file_is_named_as_its_message(name: str) -> None:
 def test_message_and_every_field_say_what_they_mean(name: str) -> None:
     message = MESSAGES[name]
     wrong = [f"{name}: {fault}" for fault in faults(message.get("about"), MESSAGE_LIMIT)]
-    for path, field in all_fields(message):
-        wrong += [f"{path}: {fault}" for fault in faults(field.get("about"), FIELD_LIMIT)]
+    for path, part in all_parts(message):
+        wrong += [f"{path}: {fault}" for fault in faults(part.get("about"), FIELD_LIMIT)]
     assert wrong == []
 
 
