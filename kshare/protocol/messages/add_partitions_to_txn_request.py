@@ -32,7 +32,7 @@ _qhB = Struct(">qhB")
 
 @dataclass(slots=True)
 class AddPartitionsToTxnTopic:
-    """(no description)"""
+    """Partitions of one topic to add to a transaction, or to check."""
 
     name: str = ""
     """Topic of the partitions."""

@@ -29,7 +29,7 @@ _ih = Struct(">ih")
 
 @dataclass(slots=True)
 class AddPartitionsToTxnPartitionResult:
-    """(no description)"""
+    """Outcome for one partition."""
 
     partition_index: int = 0
     """Partition number."""
@@ -69,7 +69,7 @@ class AddPartitionsToTxnPartitionResult:
 
 @dataclass(slots=True)
 class AddPartitionsToTxnTopicResult:
-    """(no description)"""
+    """Outcome for the partitions of one topic."""
 
     name: str = ""
     """Topic of the partitions."""

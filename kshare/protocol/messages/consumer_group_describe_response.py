@@ -36,7 +36,7 @@ _ii = Struct(">ii")
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """(no description)"""
+    """Partitions of one topic, in a member's present or target assignment."""
 
     topic_id: bytes = bytes(16)
     """Topic of the partitions."""
@@ -70,7 +70,7 @@ class TopicPartitions:
 
 @dataclass(slots=True)
 class Assignment:
-    """(no description)"""
+    """Partitions that a member has, or shall have, over all topics."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """Partitions by topic."""

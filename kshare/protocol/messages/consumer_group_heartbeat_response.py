@@ -32,7 +32,7 @@ _ii = Struct(">ii")
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """(no description)"""
+    """Partitions of one topic that this member should own."""
 
     topic_id: bytes = bytes(16)
     """Topic of the assigned partitions."""

@@ -35,7 +35,7 @@ _qq = Struct(">qq")
 
 @dataclass(slots=True)
 class ReplicaState:
-    """(no description)"""
+    """How far one node has come with the quorum's log."""
 
     replica_id: int = 0
     """Node that this progress is about."""

@@ -27,7 +27,7 @@ _iib = Struct(">iib")
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """(no description)"""
+    """Partitions of one topic that the member may fetch from."""
 
     topic_id: bytes = bytes(16)
     """Topic that the partitions belong to."""

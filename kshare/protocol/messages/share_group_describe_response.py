@@ -35,7 +35,7 @@ _ii = Struct(">ii")
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """(no description)"""
+    """Partitions of one topic that a member may fetch from."""
 
     topic_id: bytes = bytes(16)
     """Topic that the partitions belong to."""
@@ -69,7 +69,7 @@ class TopicPartitions:
 
 @dataclass(slots=True)
 class Assignment:
-    """(no description)"""
+    """Partitions that a member may fetch from, over all topics."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """The member's partitions by topic."""

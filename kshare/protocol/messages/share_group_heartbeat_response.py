@@ -33,7 +33,7 @@ _ii = Struct(">ii")
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """(no description)"""
+    """Partitions of one topic that this member may fetch from."""
 
     topic_id: bytes = bytes(16)
     """Topic assigned; the client's metadata may not know the id yet, and the broker does not repeat itself."""

@@ -26,7 +26,7 @@ from kshare.protocol.primitives import (
 
 @dataclass(slots=True)
 class TopicPartitionsInfo:
-    """(no description)"""
+    """Share-partitions of one topic that stand at the same stage."""
 
     topic_id: bytes = bytes(16)
     """Topic of the share-partitions."""
@@ -60,7 +60,7 @@ class TopicPartitionsInfo:
 
 @dataclass(slots=True)
 class TopicInfo:
-    """(no description)"""
+    """One topic whose durable state is being deleted."""
 
     topic_id: bytes = bytes(16)
     """Topic whose state is being deleted."""
