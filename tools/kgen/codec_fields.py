@@ -1,7 +1,7 @@
 """One struct's straight-line `encode_into` and `decode_from`.
 
 Runs of fixed-width fields under the same versions are read and written by one `struct` call; versions are cheap
-branches; a struct of nothing but fixed-width fields gets readers and writers for whole arrays of it.
+branches. Whole arrays of fixed-width structs are `codec_rows`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from tools.kgen.codec_rows import CODES, row_of
 from tools.kgen.model import FIXED_SIZES, Field, Message, Struct, Versions
-
-CODES = {
-    "bool": "B",  # Kafka writes 0 or 1 and reads any other byte than 0 as true
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,10 @@ class StructCode:
         self.imports: set[str] = set()
         self.packers: set[str] = set()
         self.flexible = condition(message.flexible, struct.versions)
-        self.row = self._row()
+        self.row = row_of(struct, message)
+        if self.row:
+            self.packers.add(f"_{self.row.code}")
+            self.imports |= {"write_count", "read_count", "read_structs"}
 
     # --- shared parts
 
@@ -64,26 +57,13 @@ class StructCode:
         self.imports.add(name)
         return name
 
-    def packer(self, fields: list[Field], tail: str = "") -> str:
-        name = "_" + "".join(CODES[one.type.name] for one in fields) + tail
+    def packer(self, fields: list[Field]) -> str:
+        name = "_" + "".join(CODES[one.type.name] for one in fields)
         self.packers.add(name)
         return name
 
-    def _row(self) -> str | None:
-        """The struct code of the whole thing when every instance is equally long in every version."""
-        fixed = all(
-            one.type.is_fixed
-            and one.type.name not in ("uuid", "bool")
-            and one.tag is None
-            and one.versions.covers(self.struct.versions)
-            for one in self.struct.reachable
-        )
-        if not fixed or not self.struct.reachable or self.flexible.text or self.struct is self.message.body:
-            return None
-        return self.packer(self.struct.reachable, "B" if self.flexible.always else "")
-
     def is_row(self, struct: Struct) -> bool:
-        return StructCode(struct, self.message).row is not None
+        return row_of(struct, self.message) is not None
 
     def field_flexible(self, one: Field) -> Condition:
         if one.tag is not None and one.tagged.covers(one.versions):
@@ -289,7 +269,7 @@ class StructCode:
     def _read_run(self, fields: list[Field]) -> list[str]:
         one = fields[0]
         if not one.type.is_fixed:
-            return self._read_variable(one, "buf", "pos")
+            return self.read_variable(one, "buf", "pos")
         if one.type.name == "uuid":
             return [f"{one.attribute}, pos = {self.use('read_uuid')}(buf, pos)"]
         return [
@@ -305,7 +285,7 @@ class StructCode:
             f"{one.attribute} = {one.attribute} != 0" for one in fields if one.type.name == "bool"
         ]
 
-    def _read_variable(self, one: Field, buf: str, pos: str) -> list[str]:
+    def read_variable(self, one: Field, buf: str, pos: str) -> list[str]:
         """Null is an error in the versions that don't allow it."""
         flexible = self.field_flexible(one)
         kind, name = one.type, one.attribute
@@ -371,51 +351,9 @@ class StructCode:
             lines += [f"{one.attribute}, end = {self.use('read_uuid')}(part, 0)"]
         else:
             lines += [
-                line.replace(", pos = ", ", end = ", 1) for line in self._read_variable(one, "part", "0")
+                line.replace(", pos = ", ", end = ", 1) for line in self.read_variable(one, "part", "0")
             ]
         return [*lines, f"{self.use('check_tag_end')}(part, end)"]
-
-    # --- arrays of fixed-width structs
-
-    def rows(self) -> list[str]:
-        if self.row is None:
-            return []
-        name, fields, tagged = self.struct.name, self.struct.reachable, self.flexible.always
-        names = [one.attribute for one in fields]
-        self.imports |= {"write_count", "read_count"} | ({"read_structs"} if tagged else set())
-        item = f"{self.row}.pack({', '.join(f'x.{n}' for n in names)}{', 0' if tagged else ''})"
-        unpacked = ", ".join([*names, "tags"] if tagged else names) + (
-            "," if len(names) == 1 and not tagged else ""
-        )
-        size = sum(FIXED_SIZES[one.type.name] for one in fields) + tagged
-        lines = ["", "    @staticmethod"]
-        lines += [
-            f"    def encode_rows(out: bytearray, items: list[{name}], flexible: bool, version: int) -> None:"
-        ]
-        lines += ['        """A whole array, one struct call an element."""']
-        lines += ["        write_count(out, len(items), flexible)", "        for x in items:"]
-        if tagged:
-            lines += ["            if x.unknown_tags is None:", f"                out += {item}"]
-            lines += ["            else:", "                x.encode_into(out, version)"]
-        else:
-            lines += [f"            out += {item}"]
-        lines += ["", "    @classmethod", "    def decode_rows("]
-        lines += ["        cls, buf: Buffer, pos: int, flexible: bool, version: int"]
-        lines += ["    ) -> tuple[list[Self], int]:"]
-        slow = "; an element with tagged fields sends it the slow way" if tagged else ""
-        lines += [f'        """A whole array, unpacked in one go{slow}."""']
-        lines += [f"        count, start = read_count(buf, pos, flexible, {size})"]
-        lines += [f"        end = start + count * {size}"]
-        lines += ["        items = [", f"            cls({', '.join(names)})"]
-        lines += [f"            for {unpacked} in {self.row}.iter_unpack(memoryview(buf)[start:end])"]
-        if tagged:
-            lines += ["            if not tags", "        ]", "        if len(items) != count:"]
-            lines += [
-                f"            return read_structs(buf, pos, flexible, {size}, cls.decode_from, version)"
-            ]
-        else:
-            lines += ["        ]"]
-        return [*lines, "        return items, end"]
 
 
 def _packable(one: Field, value: str) -> str:

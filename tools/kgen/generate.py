@@ -21,13 +21,13 @@ def changes(root: Path) -> dict[Path, str | None]:
     wanted = outputs(root)
     found: dict[Path, str | None] = {}
     for folder in sorted({path.parent for path in wanted}):
-        for path in folder.glob("*.py"):
-            if path not in wanted:
-                found[path] = None
-    for path, text in wanted.items():
-        if not path.exists() or path.read_bytes() != text.encode():
-            found[path] = text
-    return found
+        here = [path for path in folder.iterdir() if path.suffix in (".py", ".pxd")]
+        found |= {path: None for path in here if path not in wanted}
+    return found | {path: text for path, text in wanted.items() if not _holds(path, text)}
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and path.read_bytes() == text.encode()
 
 
 def apply(path: Path, text: str | None) -> None:

@@ -64,21 +64,22 @@ class AlterShareGroupOffsetsRequestPartition:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 13)
         end = start + count * 13
-        items = [
-            cls(partition_index, start_offset)
-            for partition_index, start_offset, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 13, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                AlterShareGroupOffsetsRequestPartition(partition_index, start_offset)
+                for partition_index, start_offset, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 13, AlterShareGroupOffsetsRequestPartition.decode_from, version)
 
 
 @dataclass(slots=True)

@@ -64,21 +64,22 @@ class PartitionData:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[PartitionData], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 5)
         end = start + count * 5
-        items = [
-            cls(partition)
-            for partition, tags in _iB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 5, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                PartitionData(partition)
+                for partition, tags in _iB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 5, PartitionData.decode_from, version)
 
 
 @dataclass(slots=True)

@@ -67,21 +67,22 @@ class CredentialInfo:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[CredentialInfo], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 6)
         end = start + count * 6
-        items = [
-            cls(mechanism, iterations)
-            for mechanism, iterations, tags in _biB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 6, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                CredentialInfo(mechanism, iterations)
+                for mechanism, iterations, tags in _biB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 6, CredentialInfo.decode_from, version)
 
 
 @dataclass(slots=True)

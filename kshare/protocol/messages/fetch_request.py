@@ -79,21 +79,22 @@ class ReplicaState:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[ReplicaState], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 13)
         end = start + count * 13
-        items = [
-            cls(replica_id, replica_epoch)
-            for replica_id, replica_epoch, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 13, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                ReplicaState(replica_id, replica_epoch)
+                for replica_id, replica_epoch, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 13, ReplicaState.decode_from, version)
 
 
 @dataclass(slots=True)

@@ -85,21 +85,22 @@ class EpochEndOffset:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[EpochEndOffset], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 13)
         end = start + count * 13
-        items = [
-            cls(epoch, end_offset)
-            for epoch, end_offset, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 13, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                EpochEndOffset(epoch, end_offset)
+                for epoch, end_offset, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 13, EpochEndOffset.decode_from, version)
 
 
 @dataclass(slots=True)
@@ -139,21 +140,22 @@ class LeaderIdAndEpoch:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[LeaderIdAndEpoch], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 9)
         end = start + count * 9
-        items = [
-            cls(leader_id, leader_epoch)
-            for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 9, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                LeaderIdAndEpoch(leader_id, leader_epoch)
+                for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
 
 
 @dataclass(slots=True)
@@ -193,21 +195,22 @@ class SnapshotId:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[SnapshotId], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 13)
         end = start + count * 13
-        items = [
-            cls(end_offset, epoch)
-            for end_offset, epoch, tags in _qiB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 13, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                SnapshotId(end_offset, epoch)
+                for end_offset, epoch, tags in _qiB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 13, SnapshotId.decode_from, version)
 
 
 @dataclass(slots=True)

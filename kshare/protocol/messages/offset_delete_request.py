@@ -56,18 +56,21 @@ class OffsetDeleteRequestPartition:
         for x in items:
             out += _i.pack(x.partition_index)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[OffsetDeleteRequestPartition], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 4)
         end = start + count * 4
-        items = [
-            cls(partition_index)
-            for partition_index, in _i.iter_unpack(memoryview(buf)[start:end])
-        ]
-        return items, end
+        if end <= len(buf):
+            items = [
+                OffsetDeleteRequestPartition(partition_index)
+                for partition_index, in _i.iter_unpack(memoryview(buf)[start:end])
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 4, OffsetDeleteRequestPartition.decode_from, version)
 
 
 @dataclass(slots=True)

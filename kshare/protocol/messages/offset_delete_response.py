@@ -64,18 +64,21 @@ class OffsetDeleteResponsePartition:
         for x in items:
             out += _ih.pack(x.partition_index, x.error_code)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[OffsetDeleteResponsePartition], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 6)
         end = start + count * 6
-        items = [
-            cls(partition_index, error_code)
-            for partition_index, error_code in _ih.iter_unpack(memoryview(buf)[start:end])
-        ]
-        return items, end
+        if end <= len(buf):
+            items = [
+                OffsetDeleteResponsePartition(partition_index, error_code)
+                for partition_index, error_code in _ih.iter_unpack(memoryview(buf)[start:end])
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 6, OffsetDeleteResponsePartition.decode_from, version)
 
 
 @dataclass(slots=True)

@@ -113,21 +113,22 @@ class LeaderIdAndEpoch:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[LeaderIdAndEpoch], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 9)
         end = start + count * 9
-        items = [
-            cls(leader_id, leader_epoch)
-            for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 9, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                LeaderIdAndEpoch(leader_id, leader_epoch)
+                for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
 
 
 @dataclass(slots=True)

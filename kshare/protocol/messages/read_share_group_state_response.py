@@ -74,21 +74,22 @@ class StateBatch:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[StateBatch], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 20)
         end = start + count * 20
-        items = [
-            cls(first_offset, last_offset, delivery_state, delivery_count)
-            for first_offset, last_offset, delivery_state, delivery_count, tags in _qqbhB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 20, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            items = [
+                StateBatch(first_offset, last_offset, delivery_state, delivery_count)
+                for first_offset, last_offset, delivery_state, delivery_count, tags in _qqbhB.iter_unpack(memoryview(buf)[start:end])
+                if not tags
+            ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 20, StateBatch.decode_from, version)
 
 
 @dataclass(slots=True)

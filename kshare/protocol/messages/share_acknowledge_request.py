@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, ClassVar, Self
 
+import kshare.protocol.bigendian as bigendian
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     read_compact_nullable_string,
+    read_count,
     read_numbers,
     read_structs,
     read_tags,
     read_uuid,
     write_compact_nullable_string,
+    write_count,
     write_numbers,
     write_structs,
     write_tags,
@@ -29,9 +32,12 @@ from kshare.protocol.primitives import (
 _B = Struct(">B")
 _i = Struct(">i")
 _qq = Struct(">qq")
+_qqBbB = Struct(">qqBbB")
+
+COMPILED = not __file__.endswith(".py")
 
 
-@dataclass(slots=True)
+@dataclass
 class AcknowledgementBatch:
     """Ranges of offsets with their outcome, ascending and without overlap."""
 
@@ -57,14 +63,41 @@ class AcknowledgementBatch:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        first_offset, last_offset = _qq.unpack_from(buf, pos)
-        pos += 16
-        acknowledge_types, pos = read_numbers(buf, pos, True, "b", 1)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(first_offset, last_offset, acknowledge_types, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_acknowledgement_batch(item, buf, buf, pos, version)
+
+    @staticmethod
+    def encode_rows(out: bytearray, items: list[AcknowledgementBatch], flexible: bool, version: int) -> None:
+        """A whole array, one struct call an element."""
+        write_count(out, len(items), flexible)
+        for x in items:
+            if x.unknown_tags is None and len(x.acknowledge_types) == 1:
+                out += _qqBbB.pack(x.first_offset, x.last_offset, 2, x.acknowledge_types[0], 0)
+            else:
+                x.encode_into(out, version)
+
+    @staticmethod
+    def decode_rows(
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[AcknowledgementBatch], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
+        count, start = read_count(buf, pos, flexible, 18)
+        end = start + count * 19
+        if end <= len(buf):
+            if COMPILED:
+                items = _read_acknowledgement_batch_rows(buf, start, count)
+            else:
+                items = [
+                    AcknowledgementBatch(first_offset, last_offset, [acknowledge_types])
+                    for first_offset, last_offset, count_of_one, acknowledge_types, tags in _qqBbB.iter_unpack(memoryview(buf)[start:end])
+                    if count_of_one == 2 and not tags
+                ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 18, AcknowledgementBatch.decode_from, version)
 
 
-@dataclass(slots=True)
+@dataclass
 class AcknowledgePartition:
     """Acknowledgements by partition."""
 
@@ -87,19 +120,16 @@ class AcknowledgePartition:
 
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _i.pack(self.partition_index)
-        write_structs(out, self.acknowledgement_batches, True, version)
+        AcknowledgementBatch.encode_rows(out, self.acknowledgement_batches, True, version)
         write_tags(out, self.unknown_tags)
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        (partition_index,) = _i.unpack_from(buf, pos)
-        pos += 4
-        acknowledgement_batches, pos = read_structs(buf, pos, True, 18, AcknowledgementBatch.decode_from, version)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(partition_index, acknowledgement_batches, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_acknowledge_partition(item, buf, buf, pos, version)
 
 
-@dataclass(slots=True)
+@dataclass
 class AcknowledgeTopic:
     """Acknowledgements by topic."""
 
@@ -127,10 +157,8 @@ class AcknowledgeTopic:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        topic_id, pos = read_uuid(buf, pos)
-        partitions, pos = read_structs(buf, pos, True, 6, AcknowledgePartition.decode_from, version)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(topic_id, partitions, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_acknowledge_topic(item, buf, buf, pos, version)
 
 
 @dataclass(slots=True)
@@ -197,3 +225,68 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
             topics,
             unknown_tags,
         ), pos
+
+
+def _fill_acknowledgement_batch(item, view, buf, pos, version):  # type: (AcknowledgementBatch, Buffer, Buffer, int, int) -> int
+    """Everything of one AcknowledgementBatch; gives the position behind it."""
+    item.first_offset = bigendian.int64(view, pos)
+    pos += 8
+    item.last_offset = bigendian.int64(view, pos)
+    pos += 8
+    item.acknowledge_types, pos = read_numbers(buf, pos, True, "b", 1)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _fill_acknowledge_partition(item, view, buf, pos, version):  # type: (AcknowledgePartition, Buffer, Buffer, int, int) -> int
+    """Everything of one AcknowledgePartition; gives the position behind it."""
+    item.partition_index = bigendian.int32(view, pos)
+    pos += 4
+    count = view[pos] - 1
+    is_short = COMPILED and 0 <= count < 127 and count * 19 < len(view) - pos
+    rows = _read_acknowledgement_batch_rows(view, pos + 1, count) if is_short else None
+    if rows is not None and len(rows) == count:
+        item.acknowledgement_batches = rows
+        pos += 1 + count * 19
+    else:
+        item.acknowledgement_batches, pos = AcknowledgementBatch.decode_rows(buf, pos, True, version)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _fill_acknowledge_topic(item, view, buf, pos, version):  # type: (AcknowledgeTopic, Buffer, Buffer, int, int) -> int
+    """Everything of one AcknowledgeTopic; gives the position behind it."""
+    item.topic_id, pos = read_uuid(buf, pos)
+    count, pos = read_count(buf, pos, True, 6)
+    item.partitions = []
+    for _ in range(count):
+        element = AcknowledgePartition.__new__(AcknowledgePartition)
+        pos = _fill_acknowledge_partition(element, view, buf, pos, version)
+        item.partitions.append(element)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _read_acknowledgement_batch_rows(buf, pos, count):  # type: (Buffer, int, int) -> list[AcknowledgementBatch]
+    """The elements up to the first of another form; the caller has checked that the bytes are there."""
+    items = []  # type: list[AcknowledgementBatch]
+    for _ in range(count):
+        if bigendian.int8(buf, pos + 16) != 2 or bigendian.int8(buf, pos + 18) != 0:
+            break
+        item = AcknowledgementBatch.__new__(AcknowledgementBatch)
+        item.first_offset = bigendian.int64(buf, pos)
+        item.last_offset = bigendian.int64(buf, pos + 8)
+        item.acknowledge_types = [bigendian.int8(buf, pos + 17)]
+        item.unknown_tags = None
+        pos += 19
+        items.append(item)
+    return items

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, ClassVar, Self
 
+import kshare.protocol.bigendian as bigendian
 from kshare.protocol.message import Response
 from kshare.protocol.primitives import (
     Buffer,
@@ -31,8 +32,10 @@ _ih = Struct(">ih")
 _ii = Struct(">ii")
 _iiB = Struct(">iiB")
 
+COMPILED = not __file__.endswith(".py")
 
-@dataclass(slots=True)
+
+@dataclass
 class LeaderIdAndEpoch:
     """Where the partition is led now; acknowledgements for the old leader's deliveries are lost anyway."""
 
@@ -54,10 +57,8 @@ class LeaderIdAndEpoch:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        leader_id, leader_epoch = _ii.unpack_from(buf, pos)
-        pos += 8
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(leader_id, leader_epoch, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_leader_id_and_epoch(item, buf, buf, pos, version)
 
     @staticmethod
     def encode_rows(out: bytearray, items: list[LeaderIdAndEpoch], flexible: bool, version: int) -> None:
@@ -69,24 +70,28 @@ class LeaderIdAndEpoch:
             else:
                 x.encode_into(out, version)
 
-    @classmethod
+    @staticmethod
     def decode_rows(
-        cls, buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[Self], int]:
-        """A whole array, unpacked in one go; an element with tagged fields sends it the slow way."""
+        buf: Buffer, pos: int, flexible: bool, version: int
+    ) -> tuple[list[LeaderIdAndEpoch], int]:
+        """A whole array in one go, if all its elements are of the usual form."""
         count, start = read_count(buf, pos, flexible, 9)
         end = start + count * 9
-        items = [
-            cls(leader_id, leader_epoch)
-            for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-            if not tags
-        ]
-        if len(items) != count:
-            return read_structs(buf, pos, flexible, 9, cls.decode_from, version)
-        return items, end
+        if end <= len(buf):
+            if COMPILED:
+                items = _read_leader_id_and_epoch_rows(buf, start, count)
+            else:
+                items = [
+                    LeaderIdAndEpoch(leader_id, leader_epoch)
+                    for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
+                    if not tags
+                ]
+            if len(items) == count:
+                return items, end
+        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
 
 
-@dataclass(slots=True)
+@dataclass
 class PartitionData:
     """Results by partition."""
 
@@ -116,15 +121,11 @@ class PartitionData:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        partition_index, error_code = _ih.unpack_from(buf, pos)
-        pos += 6
-        error_message, pos = read_compact_nullable_string(buf, pos)
-        current_leader, pos = LeaderIdAndEpoch.decode_from(buf, pos, version)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(partition_index, error_code, error_message, current_leader, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_partition_data(item, buf, buf, pos, version)
 
 
-@dataclass(slots=True)
+@dataclass
 class ShareAcknowledgeTopicResponse:
     """Results by topic."""
 
@@ -152,13 +153,11 @@ class ShareAcknowledgeTopicResponse:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        topic_id, pos = read_uuid(buf, pos)
-        partitions, pos = read_structs(buf, pos, True, 17, PartitionData.decode_from, version)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(topic_id, partitions, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_share_acknowledge_topic_response(item, buf, buf, pos, version)
 
 
-@dataclass(slots=True)
+@dataclass
 class NodeEndpoint:
     """Addresses of the leaders named in this response, so that a moved partition can be followed at once."""
 
@@ -194,14 +193,8 @@ class NodeEndpoint:
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        (node_id,) = _i.unpack_from(buf, pos)
-        pos += 4
-        host, pos = read_compact_string(buf, pos)
-        (port,) = _i.unpack_from(buf, pos)
-        pos += 4
-        rack, pos = read_compact_nullable_string(buf, pos)
-        unknown_tags, pos = read_tags(buf, pos)
-        return cls(node_id, host, port, rack, unknown_tags), pos
+        item = cls.__new__(cls)
+        return item, _fill_node_endpoint(item, buf, buf, pos, version)
 
 
 @dataclass(slots=True)
@@ -268,3 +261,86 @@ class ShareAcknowledgeResponse(Response):
             node_endpoints,
             unknown_tags,
         ), pos
+
+
+def _fill_leader_id_and_epoch(item, view, buf, pos, version):  # type: (LeaderIdAndEpoch, Buffer, Buffer, int, int) -> int
+    """Everything of one LeaderIdAndEpoch; gives the position behind it."""
+    item.leader_id = bigendian.int32(view, pos)
+    pos += 4
+    item.leader_epoch = bigendian.int32(view, pos)
+    pos += 4
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _fill_partition_data(item, view, buf, pos, version):  # type: (PartitionData, Buffer, Buffer, int, int) -> int
+    """Everything of one PartitionData; gives the position behind it."""
+    item.partition_index = bigendian.int32(view, pos)
+    pos += 4
+    item.error_code = bigendian.int16(view, pos)
+    pos += 2
+    if view[pos] == 0:
+        item.error_message = None
+        pos += 1
+    else:
+        item.error_message, pos = read_compact_nullable_string(buf, pos)
+    item.current_leader = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
+    pos = _fill_leader_id_and_epoch(item.current_leader, view, buf, pos, version)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _fill_share_acknowledge_topic_response(item, view, buf, pos, version):  # type: (ShareAcknowledgeTopicResponse, Buffer, Buffer, int, int) -> int
+    """Everything of one ShareAcknowledgeTopicResponse; gives the position behind it."""
+    item.topic_id, pos = read_uuid(buf, pos)
+    count, pos = read_count(buf, pos, True, 17)
+    item.partitions = []
+    for _ in range(count):
+        element = PartitionData.__new__(PartitionData)
+        pos = _fill_partition_data(element, view, buf, pos, version)
+        item.partitions.append(element)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _fill_node_endpoint(item, view, buf, pos, version):  # type: (NodeEndpoint, Buffer, Buffer, int, int) -> int
+    """Everything of one NodeEndpoint; gives the position behind it."""
+    item.node_id = bigendian.int32(view, pos)
+    pos += 4
+    item.host, pos = read_compact_string(buf, pos)
+    item.port = bigendian.int32(view, pos)
+    pos += 4
+    if view[pos] == 0:
+        item.rack = None
+        pos += 1
+    else:
+        item.rack, pos = read_compact_nullable_string(buf, pos)
+    if view[pos] == 0:
+        item.unknown_tags = None
+        return pos + 1
+    item.unknown_tags, pos = read_tags(buf, pos)
+    return pos
+
+
+def _read_leader_id_and_epoch_rows(buf, pos, count):  # type: (Buffer, int, int) -> list[LeaderIdAndEpoch]
+    """The elements up to the first of another form; the caller has checked that the bytes are there."""
+    items = []  # type: list[LeaderIdAndEpoch]
+    for _ in range(count):
+        if bigendian.int8(buf, pos + 8) != 0:
+            break
+        item = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
+        item.leader_id = bigendian.int32(buf, pos)
+        item.leader_epoch = bigendian.int32(buf, pos + 4)
+        item.unknown_tags = None
+        pos += 9
+        items.append(item)
+    return items

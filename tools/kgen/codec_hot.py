@@ -1,0 +1,186 @@
+"""Compiled modules: what a share consumer exchanges all the time is decoded by C, from the same Python source.
+
+A nested struct of such a module is filled in place, number by number (`_fill_…`), and becomes a C struct by the
+`.pxd` written beside the module; uncompiled, the same functions run as they are. Only arrays of rows have two
+readers, since what is quickest in C (number by number) is slow in the interpreter (one `struct` call an element).
+"""
+
+from __future__ import annotations
+
+from tools.kgen.codec_fields import StructCode, condition, smallest_size
+from tools.kgen.codec_rows import Row, row_of, snake
+from tools.kgen.model import FIXED_SIZES, Field, Struct
+
+NAMES = {
+    "ShareFetchRequest",
+    "ShareFetchResponse",
+    "ShareAcknowledgeRequest",
+    "ShareAcknowledgeResponse",
+}
+
+
+def filler_name(struct: Struct) -> str:
+    return f"_fill{snake(struct.name)}"
+
+
+def decoder(code: StructCode) -> list[str]:
+    return [
+        "    @classmethod",
+        "    def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:",
+        "        item = cls.__new__(cls)",
+        f"        return item, {filler_name(code.struct)}(item, buf, buf, pos, version)",
+    ]
+
+
+def filler(code: StructCode) -> list[str]:
+    """`view` and `buf` are the same bytes: a C array where compiled, and the object to slice from."""
+    struct = code.struct
+    if struct.tagged or code.flexible.text or not code.flexible.always:
+        raise AssertionError(
+            f"{struct.name}: compiled structs are flexible in all versions, without known tags"
+        )
+    lines: list[str] = []
+    for one in struct.reachable:
+        cond = condition(one.versions, struct.versions)
+        read = _read(one, code)
+        if cond.text:
+            lines += [f"if {cond}:", *(f"    {line}" for line in read)]
+            lines += ["else:", f"    item.{one.attribute} = {one.default!r}"]
+        else:
+            lines += read
+    code.use("read_tags")
+    lines += ["if view[pos] == 0:", "    item.unknown_tags = None", "    return pos + 1"]
+    lines += ["item.unknown_tags, pos = read_tags(buf, pos)", "return pos"]
+    return [
+        # typed by a comment: cython would take annotations for its own and find them at odds with the .pxd
+        f"def {filler_name(struct)}(item, view, buf, pos, version):"
+        f"  # type: ({struct.name}, Buffer, Buffer, int, int) -> int",
+        f'    """Everything of one {struct.name}; gives the position behind it."""',
+        *(f"    {line}" for line in lines),
+    ]
+
+
+def _read(one: Field, code: StructCode) -> list[str]:
+    kind, target = one.type, f"item.{one.attribute}"
+    if kind.is_fixed and kind.name != "uuid":
+        value = f"bigendian.{'int8' if kind.name == 'bool' else kind.name}(view, pos)"
+        value += " != 0" if kind.name == "bool" else ""
+        return [f"{target} = {value}", f"pos += {FIXED_SIZES[kind.name]}"]
+    if kind.struct and not kind.is_array and not one.nullable:
+        made = f"{target} = {kind.name}.__new__({kind.name})"
+        return [made, f"pos = {filler_name(kind.struct)}({target}, view, buf, pos, version)"]
+    if kind.struct and kind.is_array and not one.nullable and not code.is_row(kind.struct):
+        return _read_structs(one, kind.struct, code)
+    if kind.struct and kind.is_array and not one.nullable:
+        return _read_rows(one, kind.struct, code)
+    if kind.name == "uuid" and not kind.is_array:
+        return [f"{target}, pos = {code.use('read_uuid')}(buf, pos)"]
+    line = code.read_variable(one, "buf", "pos")[0].replace(one.attribute, target, 1)
+    if kind.name == "string" and one.nullable and not kind.is_array:
+        return ["if view[pos] == 0:", f"    {target} = None", "    pos += 1", "else:", f"    {line}"]
+    return [line]
+
+
+def _read_structs(one: Field, struct: Struct, code: StructCode) -> list[str]:
+    smallest = smallest_size(struct, code.message)
+    return [
+        f"count, pos = {code.use('read_count')}(buf, pos, True, {smallest})",
+        f"item.{one.attribute} = []",
+        "for _ in range(count):",
+        f"    element = {struct.name}.__new__({struct.name})",
+        f"    pos = {filler_name(struct)}(element, view, buf, pos, version)",
+        f"    item.{one.attribute}.append(element)",
+    ]
+
+
+def _read_rows(one: Field, struct: Struct, code: StructCode) -> list[str]:
+    """The count of a short array is one byte; with the elements of the usual form, C needs no help."""
+    row = row_of(struct, code.message)
+    assert row
+    found = f"{row.reader}(view, pos + 1, count)"
+    return [
+        "count = view[pos] - 1",
+        f"is_short = COMPILED and 0 <= count < 127 and count * {row.size} < len(view) - pos",
+        f"rows = {found} if is_short else None",
+        "if rows is not None and len(rows) == count:",
+        f"    item.{one.attribute} = rows",
+        f"    pos += 1 + count * {row.size}",
+        "else:",
+        f"    item.{one.attribute}, pos = {struct.name}.decode_rows(buf, pos, True, version)",
+    ]
+
+
+def row_reader(row: Row) -> list[str]:
+    """Number by number: what cython turns into a loop without a Python object but the element itself."""
+    name = row.struct.name
+    body: list[str] = []
+    offset = 0
+    for one in row.fields:
+        body += [f"item.{one.attribute} = bigendian.{one.type.name}(buf, {_at(offset)})"]
+        offset += FIXED_SIZES[one.type.name]
+    refusals = []
+    if row.tail:
+        size, wanted = (1, 2) if row.is_flexible else (4, 1)
+        refusals += [f"bigendian.int{8 * size}(buf, {_at(offset)}) != {wanted}"]
+        offset += size
+        body += [f"item.{row.tail.attribute} = [bigendian.{row.tail.type.name}(buf, {_at(offset)})]"]
+        offset += FIXED_SIZES[row.tail.type.name]
+    if row.is_flexible:
+        refusals += [f"bigendian.int8(buf, {_at(offset)}) != 0"]
+        body += ["item.unknown_tags = None"]
+    refuse = [f"        if {' or '.join(refusals)}:", "            break"] if refusals else []
+    return [
+        f"def {row.reader}(buf, pos, count):  # type: (Buffer, int, int) -> list[{name}]",
+        '    """The elements up to the first of another form; the caller has checked that the bytes are there."""',
+        f"    items = []  # type: list[{name}]",
+        "    for _ in range(count):",
+        *refuse,
+        f"        item = {name}.__new__({name})",
+        *(f"        {line}" for line in body),
+        f"        pos += {row.size}",
+        "        items.append(item)",
+        "    return items",
+    ]
+
+
+def _at(offset: int) -> str:
+    return f"pos + {offset}" if offset else "pos"
+
+
+_C_TYPES = {
+    "bool": "bint",
+    "int8": "signed char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long long",
+    "float64": "double",
+}
+
+
+def declarations(structs: list[Struct], rows: list[Row]) -> str:
+    """The .pxd: nested structs become C structs; their fields of other types than numbers stay Python objects."""
+    lines = ["cimport cython", "cimport kshare.protocol.bigendian as bigendian", ""]
+    for struct in structs:
+        lines += ["", f"cdef class {struct.name}:"]
+        for one in struct.reachable:
+            is_number = one.type.is_fixed and one.type.name in _C_TYPES
+            lines += [f"    cdef public {_C_TYPES[one.type.name] if is_number else 'object'} {one.attribute}"]
+        lines += ["    cdef public object unknown_tags", ""]
+    for struct in structs:
+        elements = {one.type.name for one in struct.reachable if one.type.struct and one.type.is_array}
+        element = elements.pop() if len(elements) == 1 else "object"
+        lines += ["", f"@cython.locals(count=Py_ssize_t, element={element})"]
+        lines += [f"cdef Py_ssize_t {filler_name(struct)}("]
+        lines += [
+            f"    {struct.name} item, const unsigned char[::1] view, object buf, Py_ssize_t pos, int version"
+        ]
+        lines += [") except -1", ""]
+    for row in rows:
+        lines += ["", f"@cython.locals(item={row.struct.name})"]
+        lines += [
+            f"cdef list {row.reader}(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)",
+            "",
+        ]
+    return "\n".join(lines)

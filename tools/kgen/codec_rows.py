@@ -1,0 +1,149 @@
+"""Arrays of structs that are all equally long on the wire: read and written an array at a time.
+
+A row is a struct of nothing but numbers; its last field may be an array of small numbers that usually holds one
+(AcknowledgementBatch, the message that a share consumer sends most). Elements of another form (tagged fields, more
+numbers) send the whole array the ordinary way, so a row is a short cut and never a second meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.kgen.model import FIXED_SIZES, Field, Message, Struct
+
+CODES = {
+    "bool": "B",  # Kafka writes 0 or 1 and reads any other byte than 0 as true
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+}
+_SIGNED = {"int8", "int16", "int32", "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`tail` is the array that usually holds one number."""
+
+    struct: Struct
+    fields: list[Field]
+    tail: Field | None
+    is_flexible: bool
+
+    @property
+    def code(self) -> str:
+        codes = "".join(CODES[one.type.name] for one in self.fields)
+        if self.tail:
+            codes += ("B" if self.is_flexible else "i") + CODES[self.tail.type.name]
+        return codes + ("B" if self.is_flexible else "")
+
+    @property
+    def size(self) -> int:
+        fixed = sum(FIXED_SIZES[one.type.name] for one in self.fields) + self.is_flexible
+        if self.tail:
+            fixed += (1 if self.is_flexible else 4) + FIXED_SIZES[self.tail.type.name]
+        return fixed
+
+    @property
+    def reader(self) -> str:
+        """The function of a compiled module that reads many (see codec_hot)."""
+        return f"_read{snake(self.struct.name)}_rows"
+
+
+def snake(name: str) -> str:
+    """AcquiredRecords → _acquired_records."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+def row_of(struct: Struct, message: Message) -> Row | None:
+    """None for a struct that isn't a row in all its versions."""
+    fields = list(struct.reachable)
+    tail = None
+    if fields and fields[-1].type.is_array and fields[-1].type.name in _SIGNED and not fields[-1].nullable:
+        tail = fields.pop()
+    flexible = message.flexible & struct.versions
+    is_row = (
+        struct is not message.body
+        and bool(fields)
+        and (flexible.covers(struct.versions) if flexible else True)
+        and (tail is None or tail.versions.covers(struct.versions))
+        and all(_is_number(one) and one.versions.covers(struct.versions) for one in fields)
+    )
+    return Row(struct, fields, tail, bool(flexible) and flexible.covers(struct.versions)) if is_row else None
+
+
+def _is_number(one: Field) -> bool:
+    return one.type.is_fixed and one.type.name not in ("uuid", "bool") and one.tag is None
+
+
+def methods(row: Row, smallest: int, is_hot: bool) -> list[str]:
+    return [*_encoder(row), "", *_decoder(row, smallest, is_hot)]
+
+
+def _encoder(row: Row) -> list[str]:
+    name = row.struct.name
+    values = [f"x.{one.attribute}" for one in row.fields]
+    tests = ["x.unknown_tags is None"] if row.is_flexible else []
+    if row.tail:
+        values += ["2" if row.is_flexible else "1", f"x.{row.tail.attribute}[0]"]
+        tests += [f"len(x.{row.tail.attribute}) == 1"]
+    if row.is_flexible:
+        values += ["0"]
+    pack = f"out += _{row.code}.pack({', '.join(values)})"
+    lines = [
+        "    @staticmethod",
+        f"    def encode_rows(out: bytearray, items: list[{name}], flexible: bool, version: int) -> None:",
+        '        """A whole array, one struct call an element."""',
+        "        write_count(out, len(items), flexible)",
+        "        for x in items:",
+    ]
+    if not tests:
+        return [*lines, f"            {pack}"]
+    return [
+        *lines,
+        f"            if {' and '.join(tests)}:",
+        f"                {pack}",
+        "            else:",
+        "                x.encode_into(out, version)",
+    ]
+
+
+def _decoder(row: Row, smallest: int, is_hot: bool) -> list[str]:
+    name = row.struct.name
+    names = [one.attribute for one in row.fields]
+    values = list(names)
+    tests = []
+    if row.tail:
+        values += [f"[{row.tail.attribute}]"]
+        names += ["count_of_one", row.tail.attribute]
+        tests += [f"count_of_one == {2 if row.is_flexible else 1}"]
+    if row.is_flexible:
+        names += ["tags"]
+        tests += ["not tags"]
+    unpacked = ", ".join(names) + ("," if len(names) == 1 else "")
+    comprehension = [
+        f"{name}({', '.join(values)})",
+        f"for {unpacked} in _{row.code}.iter_unpack(memoryview(buf)[start:end])",
+        *([f"if {' and '.join(tests)}"] if tests else []),
+    ]
+    indent = "    " if is_hot else ""
+    body = [f"{indent}items = [", *(f"{indent}    {line}" for line in comprehension), f"{indent}]"]
+    if is_hot:
+        body = ["if COMPILED:", f"    items = {row.reader}(buf, start, count)", "else:", *body]
+    return [
+        "    @staticmethod",
+        "    def decode_rows(",
+        "        buf: Buffer, pos: int, flexible: bool, version: int",
+        f"    ) -> tuple[list[{name}], int]:",
+        '        """A whole array in one go, if all its elements are of the usual form."""',
+        f"        count, start = read_count(buf, pos, flexible, {smallest})",
+        f"        end = start + count * {row.size}",
+        "        if end <= len(buf):",
+        *(f"            {line}" for line in body),
+        "            if len(items) == count:",
+        "                return items, end",
+        f"        return read_structs(buf, pos, flexible, {smallest}, {name}.decode_from, version)",
+    ]
