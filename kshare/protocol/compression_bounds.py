@@ -1,0 +1,106 @@
+"""How much a compressed section can become at most, read from its framing without decompressing anything.
+
+Each function walks block headers only: time in proportion to the blocks, no memory. A bound may be generous (by up to
+one block), never too small; framing that can't be walked is a ValueError. Whether a bound is too much is decided by
+`compression`, and whether the blocks themselves are sound by the codec.
+"""
+
+from __future__ import annotations
+
+_LZ4_MAGIC = 0x184D2204
+_ZSTD_MAGIC = 0xFD2FB528
+_SKIPPABLE_MAGIC = 0x184D2A50
+_SKIPPABLE_MASK = 0xFFFFFFF0
+# A match of three bytes makes 64; nothing in snappy grows faster.
+_SNAPPY_GROWTH = 22
+# A byte that lengthens a match adds 255; the rest of a sequence pays for the few bytes above it.
+_LZ4_GROWTH = 255
+_ZSTD_MAX_BLOCK = 128 * 1024
+
+
+def _number(view: memoryview, position: int, size: int) -> int:
+    if position + size > len(view):
+        raise ValueError("it ends in the middle of its framing")
+    return int.from_bytes(view[position : position + size], "little")
+
+
+def snappy_bound(view: memoryview) -> int:
+    """The size a raw snappy block states, which the codec then holds it to."""
+    size = 0
+    for index in range(5):
+        byte = _number(view, index, 1)
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    else:
+        raise ValueError("its length is not a 32-bit number")
+    if size > len(view) * _SNAPPY_GROWTH:
+        raise ValueError(f"{len(view)} bytes can't hold the {size} that it states")
+    return size
+
+
+def lz4_bound(view: memoryview) -> int:
+    """The sum over all frames of what their blocks may hold."""
+    total = 0
+    position = 0
+    while position < len(view):
+        magic = _number(view, position, 4)
+        if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+            position += 8 + _number(view, position + 4, 4)
+            continue
+        if magic != _LZ4_MAGIC:
+            raise ValueError("no lz4 frame begins here")
+        bound, position = _lz4_frame(view, position + 4)
+        total += bound
+    return total
+
+
+def _lz4_frame(view: memoryview, position: int) -> tuple[int, int]:
+    flags = _number(view, position, 1)
+    block_limit = 1 << (8 + 2 * (_number(view, position + 1, 1) >> 4 & 7))
+    position += 3 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    block_checksum = 4 if flags & 0x10 else 0
+    bound = 0
+    while size := _number(view, position, 4):
+        stored = size & 0x80000000
+        size &= 0x7FFFFFFF
+        bound += size if stored else min(block_limit, size * _LZ4_GROWTH)
+        position += 4 + size + block_checksum
+    return bound, position + 4 + (4 if flags & 0x04 else 0)
+
+
+def zstd_bound(view: memoryview) -> int:
+    """The sum over all frames of what their blocks may hold."""
+    total = 0
+    position = 0
+    while position < len(view):
+        magic = _number(view, position, 4)
+        if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+            position += 8 + _number(view, position + 4, 4)
+            continue
+        if magic != _ZSTD_MAGIC:
+            raise ValueError("no zstd frame begins here")
+        bound, position = _zstd_frame(view, position + 4)
+        total += bound
+    return total
+
+
+def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
+    descriptor = _number(view, position, 1)
+    single_segment = descriptor & 0x20
+    size_flag = descriptor >> 6
+    size_width = (1 if single_segment else 0, 2, 4, 8)[size_flag]
+    size_at = position + 1 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
+    position = size_at + size_width
+    bound = 0
+    is_last = False
+    while not is_last:
+        header = _number(view, position, 3)
+        is_last = bool(header & 1)
+        kind, size = header >> 1 & 3, header >> 3
+        bound += size if kind < 2 else _ZSTD_MAX_BLOCK
+        position += 3 + (1 if kind == 1 else size)
+    if size_width:
+        # Frames that state their size are held to it by the codec; two-byte sizes count from 256.
+        bound = min(bound, _number(view, size_at, size_width) + (256 if size_width == 2 else 0))
+    return bound, position + (4 if descriptor & 0x04 else 0)
