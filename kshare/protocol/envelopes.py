@@ -1,0 +1,80 @@
+"""Messages in their frames: the header that belongs before a request or an answer, and the way back."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from kshare.errors import DecodeError
+from kshare.protocol import messages
+from kshare.protocol.frames import (
+    begin_frame,
+    end_frame,
+    request_header_version,
+    response_header_version,
+)
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages.request_header import RequestHeader
+from kshare.protocol.messages.response_header import ResponseHeader
+from kshare.protocol.primitives import Buffer
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+def encode_request(
+    request: Request[ResponseT], version: int, correlation_id: int, client_id: str | None
+) -> bytearray:
+    """The whole frame, size included."""
+    key = request.API_KEY
+    header = RequestHeader(key, version, correlation_id, client_id)
+    frame = begin_frame()
+    header.append_to(frame, request_header_version(key, version, request.is_flexible(version)))
+    request.append_to(frame, version)
+    return end_frame(frame)
+
+
+def encode_response(response: Message, version: int, correlation_id: int) -> bytearray:
+    """The whole frame, size included."""
+    header = ResponseHeader(correlation_id)
+    frame = begin_frame()
+    header.append_to(frame, response_header_version(response.API_KEY, response.is_flexible(version)))
+    response.append_to(frame, version)
+    return end_frame(frame)
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+    """Header and body of a frame without its size; what a broker does first."""
+    if len(frame) < 4:
+        raise DecodeError("header", 0, f"a request of {len(frame)} bytes has no room for its header")
+    key, version = struct.unpack_from(">hh", frame, 0)
+    cls = request_class(key)
+    if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
+        raise DecodeError("header.requestApiVersion", 2, f"{cls.NAME} has no version {version}")
+    header_version = request_header_version(key, version, cls.is_flexible(version))
+    header, pos = RequestHeader.decode_prefix(frame, header_version)
+    message, end = cls.decode_prefix(frame, version, pos)
+    _nothing_behind(frame, end)
+    return header, message
+
+
+def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[int, ResponseT]:
+    """Correlation id and answer of a frame without its size; the asker knows which answer it waits for."""
+    header, pos = ResponseHeader.decode_prefix(
+        frame, response_header_version(cls.API_KEY, cls.is_flexible(version))
+    )
+    message, end = cls.decode_prefix(frame, version, pos)
+    _nothing_behind(frame, end)
+    return header.correlation_id, message
+
+
+def request_class(api_key: int) -> type[Message]:
+    name = messages.REQUESTS.get(api_key)
+    if name is None:
+        raise DecodeError("header.requestApiKey", 0, f"no request that kshare knows has API key {api_key}")
+    cls: type[Message] = getattr(messages, name)
+    return cls
+
+
+def _nothing_behind(frame: Buffer, end: int) -> None:
+    if end != len(frame):
+        raise DecodeError("", end, f"{len(frame) - end} bytes are left over behind the message")

@@ -1,0 +1,91 @@
+"""Frames: four bytes of size, a header, a body. Cuts a byte stream into frames, and knows which header goes where.
+
+Knows no message. A size is believed only up to a limit, and memory is taken as bytes come, never by what is announced.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kshare.errors import DecodeError
+
+SIZE_BYTES = 4
+MAX_FRAME = 256 * 1024 * 1024
+"""What a frame may have at most unless told otherwise: more than twice what a broker answers to a fetch of 100 MB."""
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+
+
+def request_header_version(api_key: int, version: int, is_flexible: bool) -> int:
+    """0 only ever belonged to the first ControlledShutdown."""
+    if api_key == CONTROLLED_SHUTDOWN and version == 0:
+        return 0
+    return 2 if is_flexible else 1
+
+
+def response_header_version(api_key: int, is_flexible: bool) -> int:
+    """ApiVersions answers with the oldest header: the asker can't know yet what the broker speaks."""
+    return 1 if is_flexible and api_key != API_VERSIONS else 0
+
+
+def begin_frame() -> bytearray:
+    """A frame to append header and body to; `end_frame` fills in the size."""
+    return bytearray(SIZE_BYTES)
+
+
+def end_frame(frame: bytearray) -> bytearray:
+    struct.pack_into(">i", frame, 0, len(frame) - SIZE_BYTES)
+    return frame
+
+
+class FrameSplitter:
+    """Feed it what a socket gives, take whole frames (without their size) out. One direction of one connection."""
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._parts: list[bytes | memoryview] = []
+        self._held = 0
+        self._wanted: int | None = None
+        self._consumed = 0
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the stream could end here without cutting a frame."""
+        return not self._held and self._wanted is None
+
+    def feed(self, chunk: bytes | memoryview) -> Iterator[memoryview]:
+        """The frames that `chunk` completes. One that lies in a single chunk is a view of it, not a copy."""
+        rest = memoryview(chunk)
+        while True:
+            needed = SIZE_BYTES if self._wanted is None else self._wanted
+            if self._held + len(rest) < needed:
+                if len(rest):
+                    self._parts.append(rest)
+                    self._held += len(rest)
+                return
+            taken, rest = rest[: needed - self._held], rest[needed - self._held :]
+            piece = self._join(taken)
+            if self._wanted is None:
+                self._wanted = self._size(piece)
+            else:
+                self._consumed += SIZE_BYTES + self._wanted
+                self._wanted = None
+                yield piece
+
+    def _join(self, last: memoryview) -> memoryview:
+        if not self._parts:
+            return last
+        whole = memoryview(b"".join([*self._parts, last]))
+        self._parts.clear()
+        self._held = 0
+        return whole
+
+    def _size(self, piece: memoryview) -> int:
+        size = int.from_bytes(piece, "big", signed=True)
+        if size < 0 or size > self._limit:
+            raise DecodeError(
+                "size", self._consumed, f"a frame of {size} bytes announced, {self._limit} are allowed"
+            )
+        return size
