@@ -19,3 +19,24 @@ cdef inline long long int64(const unsigned char[::1] buf, Py_ssize_t pos):
     for i in range(8):
         value = (value << 8) | buf[pos + i]
     return <long long> value
+
+cdef inline int put_int8(unsigned char[::1] buf, Py_ssize_t pos, signed char value) except -1:
+    buf[pos] = <unsigned char> value
+    return 0
+
+cdef inline int put_int16(unsigned char[::1] buf, Py_ssize_t pos, short value) except -1:
+    buf[pos] = <unsigned char> (value >> 8)
+    buf[pos + 1] = <unsigned char> value
+    return 0
+
+cdef inline int put_int32(unsigned char[::1] buf, Py_ssize_t pos, int value) except -1:
+    cdef int i
+    for i in range(4):
+        buf[pos + i] = <unsigned char> (value >> (24 - 8 * i))
+    return 0
+
+cdef inline int put_int64(unsigned char[::1] buf, Py_ssize_t pos, long long value) except -1:
+    cdef int i
+    for i in range(8):
+        buf[pos + i] = <unsigned char> (value >> (56 - 8 * i))
+    return 0

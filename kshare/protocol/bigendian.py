@@ -6,24 +6,36 @@ from struct import Struct
 
 from kshare.protocol.primitives import Buffer
 
-_INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}").unpack_from for code in "bhiq")
+_INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
 
 def int8(buf: Buffer, pos: int) -> int:
-    value: int = _INT8(buf, pos)[0]
-    return value
+    return int(_INT8.unpack_from(buf, pos)[0])
 
 
 def int16(buf: Buffer, pos: int) -> int:
-    value: int = _INT16(buf, pos)[0]
-    return value
+    return int(_INT16.unpack_from(buf, pos)[0])
 
 
 def int32(buf: Buffer, pos: int) -> int:
-    value: int = _INT32(buf, pos)[0]
-    return value
+    return int(_INT32.unpack_from(buf, pos)[0])
 
 
 def int64(buf: Buffer, pos: int) -> int:
-    value: int = _INT64(buf, pos)[0]
-    return value
+    return int(_INT64.unpack_from(buf, pos)[0])
+
+
+def put_int8(buf: bytearray, pos: int, value: int) -> None:
+    _INT8.pack_into(buf, pos, value)
+
+
+def put_int16(buf: bytearray, pos: int, value: int) -> None:
+    _INT16.pack_into(buf, pos, value)
+
+
+def put_int32(buf: bytearray, pos: int, value: int) -> None:
+    _INT32.pack_into(buf, pos, value)
+
+
+def put_int64(buf: bytearray, pos: int, value: int) -> None:
+    _INT64.pack_into(buf, pos, value)

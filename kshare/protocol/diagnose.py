@@ -102,7 +102,7 @@ class _DecodeWalk:
 
     def tags(self, cls: type[Any], specs: list[Spec], pos: int, path: str) -> int:
         where = _join(path, "unknown_tags")
-        raw, end = self.guard(where, pos, p.read_raw_tags)
+        raw, end = self.guard(where, pos, p.split_tags)
         for spec in specs:
             if spec.is_tagged_in(self.version) and spec.tag and spec.tag[0] in raw:
                 self.tagged(cls, spec, raw[spec.tag[0]], pos, end, _join(path, spec.json_name))
@@ -170,6 +170,8 @@ def _field_problem(
     if item is None:
         return None if spec.is_nullable_in(version) else (where, f"may not be null in version {version}")
     if spec.is_array:
+        if spec.type == "[]int8":
+            return None if isinstance(item, bytes | bytearray) else (where, "int8s are given as bytes")
         if not isinstance(item, list | tuple):
             return where, f"must be a list, not {type(item).__name__}"
         element = spec._replace(type=spec.element, nullable=None)
@@ -199,12 +201,14 @@ def _tags_problem(value: Any, version: int, flexible: bool, path: str) -> tuple[
         for spec in specs_of(type(value))
         if spec.tag and spec.is_tagged_in(version)
     }
-    for tag, raw in unknown.items():
+    try:
+        tags, end = p.split_tags(unknown, 0)
+    except (IndexError, TypeError, MalformedError) as error:
+        return where, f"must be tagged fields as they are on the wire: {error}"
+    for tag in tags:
         if tag in known:
             return where, f"tag {tag} is the schema's own {known[tag]}"
-        if not isinstance(tag, int) or not isinstance(raw, bytes | bytearray | memoryview):
-            return where, "must map tags to bytes"
-    return None
+    return None if end == len(unknown) else (where, "holds more than tagged fields")
 
 
 def _join(path: str, name: str) -> str:

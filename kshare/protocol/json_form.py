@@ -63,6 +63,8 @@ def _value_json(spec: Spec, item: Any, version: int, where: str) -> Any:
     if item is None:
         return None
     if spec.is_array:
+        if spec.type == "[]int8":
+            return [value - 256 if value > 127 else value for value in item]
         element = spec._replace(type=spec.element)
         return [_value_json(element, one, version, f"{where}[{i}]") for i, one in enumerate(item)]
     if spec.type[0].isupper():
@@ -116,7 +118,8 @@ def _value(owner: type[Any], spec: Spec, version: int, item: Any, where: str) ->
         if not isinstance(item, list):
             raise EncodeError(where, f"must be a list, not {type(item).__name__}")
         element = spec._replace(type=spec.element, nullable=None)
-        return [_value(owner, element, version, one, f"{where}[{i}]") for i, one in enumerate(item)]
+        values = [_value(owner, element, version, one, f"{where}[{i}]") for i, one in enumerate(item)]
+        return bytes(value & 0xFF for value in values) if spec.type == "[]int8" else values
     inner = struct_named(owner, spec.type)
     if inner:
         return _struct_value(inner, version, item, where)

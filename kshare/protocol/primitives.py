@@ -10,7 +10,7 @@ No reader allocates by a length or count that the buffer hasn't enough bytes lef
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 Buffer = bytes | bytearray | memoryview
@@ -19,7 +19,6 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Read = Callable[[Buffer, int], tuple[T, int]]
-Tags = dict[int, bytes] | None
 
 MAX_STRING = 32767
 
@@ -354,19 +353,42 @@ def write_nullable_struct(out: bytearray, value: Encodable | None, version: int)
         value.encode_into(out, version)
 
 
+# --- arrays of int8: bytes in Python, since that is what they are on the wire (255 for -1)
+
+ONE_BYTE = tuple(bytes([value]) for value in range(256))
+
+
+def read_int8s(buf: Buffer, pos: int, flexible: bool) -> tuple[bytes, int]:
+    count, pos = read_count(buf, pos, flexible, 1)
+    return bytes(buf[pos : pos + count]), pos + count
+
+
+def read_nullable_int8s(buf: Buffer, pos: int, flexible: bool) -> tuple[bytes | None, int]:
+    count, end = read_nullable_count(buf, pos, flexible, 1)
+    return (None, end) if count < 0 else read_int8s(buf, pos, flexible)
+
+
+def write_int8s(out: bytearray, value: Buffer | None, flexible: bool) -> None:
+    if value is None:
+        write_count(out, -1, flexible)
+    else:
+        write_count(out, len(value), flexible)
+        out += value
+
+
 # --- tagged fields
 
 
-def read_tags(buf: Buffer, pos: int) -> tuple[Tags, int]:
-    """The tagged fields of a struct whose schema has none: whatever is there is kept as it came."""
-    count = buf[pos]
-    if not count:
-        return None, pos + 1
-    return read_raw_tags(buf, pos)
+def read_tags(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    """The tagged fields of a struct, as they came (their count first); empty for none."""
+    if not buf[pos]:
+        return b"", pos + 1
+    _, end = split_tags(buf, pos)
+    return bytes(buf[pos:end]), end
 
 
-def read_raw_tags(buf: Buffer, pos: int) -> tuple[dict[int, bytes], int]:
-    """Every tagged field as bytes, by tag. Tags ascend, so no field can be there twice."""
+def split_tags(buf: Buffer, pos: int) -> tuple[dict[int, bytes], int]:
+    """Every tagged field's bytes, by tag. Tags ascend, so no field can be there twice."""
     count, pos = read_uvarint(buf, pos)
     tags: dict[int, bytes] = {}
     last = -1
@@ -381,28 +403,39 @@ def read_raw_tags(buf: Buffer, pos: int) -> tuple[dict[int, bytes], int]:
     return tags, pos
 
 
+def join_tags(tags: Mapping[int, Buffer]) -> bytes:
+    """The reverse of `split_tags`; empty for none."""
+    if not tags:
+        return b""
+    out = bytearray()
+    write_uvarint(out, len(tags))
+    for tag in sorted(tags):
+        write_uvarint(out, tag)
+        write_uvarint(out, len(tags[tag]))
+        out += tags[tag]
+    return bytes(out)
+
+
 def check_tag_end(value: bytes, end: int) -> None:
     """A known tagged field must fill the size that it was announced with."""
     if end != len(value):
         raise MalformedError(f"a tagged field of {len(value)} bytes, {end} were needed")
 
 
-def write_tags(out: bytearray, tags: Mapping[int, Buffer] | None) -> None:
+def write_tags(out: bytearray, tags: bytes) -> None:
     if not tags:
         out.append(0)
         return
-    write_uvarint(out, len(tags))
-    for tag in sorted(tags):
-        write_uvarint(out, tag)
-        write_uvarint(out, len(tags[tag]))
-        out += tags[tag]
+    _, end = split_tags(tags, 0)
+    if end != len(tags):
+        raise UnencodableError("unknown_tags holds more than tagged fields")
+    out += tags
 
 
-def tagged(known: Iterable[tuple[int, Buffer]], unknown: Tags) -> dict[int, Buffer]:
+def merge_tags(known: Mapping[int, Buffer], unknown: bytes) -> bytes:
     """Known and unknown tagged fields in one; an unknown tag may not take a known one's place."""
-    tags: dict[int, Buffer] = dict(unknown or {})
-    for tag, value in known:
+    tags: dict[int, Buffer] = dict(split_tags(unknown, 0)[0]) if unknown else {}
+    for tag in known:
         if tag in tags:
             raise UnencodableError(f"unknown_tags holds tag {tag}, which the schema knows")
-        tags[tag] = value
-    return tags
+    return join_tags(tags | dict(known))

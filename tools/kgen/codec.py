@@ -47,7 +47,10 @@ def emit_message(message: Message) -> str:
     blocks = [_emit_class(code, message, hot) for code in codes]
     if hot:
         blocks += ["\n".join(codec_hot.filler(code)) + "\n" for code in codes[:-1]]
-        blocks += ["\n".join(codec_hot.row_reader(code.row)) + "\n" for code in codes if code.row]
+        for row in [code.row for code in codes if code.row]:
+            blocks += [
+                "\n".join(part) + "\n" for part in (codec_hot.row_reader(row), codec_hot.row_writer(row))
+            ]
     text = "\n\n".join(blocks)
     rows = sorted({name for code in codes for name in code.packers})
     lines = [HEADER.format(file=message.file).rstrip()]
@@ -78,12 +81,8 @@ def emit_message(message: Message) -> str:
 
 
 def emit_declarations(message: Message) -> str:
-    found = [codec_rows.row_of(struct, message) for struct in message.structs]
-    return (
-        HEADER.format(file=message.file)
-        + "\n"
-        + codec_hot.declarations(message.structs, [row for row in found if row])
-    )
+    rows = [code.row for code in (StructCode(struct, message) for struct in message.structs) if code.row]
+    return HEADER.format(file=message.file) + "\n" + codec_hot.declarations(message.structs, rows)
 
 
 def _emit_class(code: StructCode, message: Message, is_hot: bool) -> str:
@@ -103,9 +102,9 @@ def _emit_class(code: StructCode, message: Message, is_hot: bool) -> str:
         lines += [f"    {one.attribute}: {python_type(one)} = {_default(one, struct)}"]
         if one.about:
             lines += [f'    """{_fill(one.about, 4)}"""']
-    lines += ["    unknown_tags: dict[int, bytes] | None = None"]
+    lines += ['    unknown_tags: bytes = b""']
     lines += [
-        '    """Tagged fields that the schema doesn\'t know, by tag; kept from decoding to encoding."""',
+        '    """Tagged fields that the schema doesn\'t know, as they came; kept from decoding to encoding."""',
         "",
     ]
     lines += [*_table(struct), ""]
@@ -138,7 +137,7 @@ def python_type(one: Field) -> str:
     if name == "records":
         base = "Buffer"
     if one.type.is_array:
-        base = f"list[{base}]"
+        base = "bytes" if name == "int8" else f"list[{base}]"
     return f"{base} | None" if one.nullable or name == "records" else base
 
 
@@ -148,6 +147,8 @@ def _default(one: Field, struct: Struct) -> str:
         return f"field(default={default}, repr=False)"
     if one.default is None and (one.nullable or one.type.name == "records"):
         return "None"
+    if str(one.type) == "[]int8":
+        return 'b""'
     if one.type.is_array:
         return "field(default_factory=list)"
     if one.type.struct:

@@ -46,10 +46,12 @@ class StructCode:
         self.imports: set[str] = set()
         self.packers: set[str] = set()
         self.flexible = condition(message.flexible, struct.versions)
-        self.row = row_of(struct, message)
+        self.row = row_of(struct, message) if struct in _elements(message) else None
         if self.row:
             self.packers.add(f"_{self.row.code}")
-            self.imports |= {"write_count", "read_count", "read_structs"}
+            self.imports |= {"write_count", "read_count", "read_structs"} | (
+                {"ONE_BYTE"} if self.row.tail else set()
+            )
 
     # --- shared parts
 
@@ -129,7 +131,9 @@ class StructCode:
             return f"{value} != {one.type.name}()"
         if one.type.name == "uuid" and not one.type.is_array:
             return f"{value} != bytes(16)"
-        if one.nullable and one.default in ("", b"", []):
+        if one.type.is_array and one.nullable:
+            return f"{value} is None or {value}"
+        if one.nullable and one.default in ("", b""):
             return f"{value} != {one.default!r}"
         if one.default in (False, 0, "", b"", []) or one.type.is_array:
             return value
@@ -175,6 +179,8 @@ class StructCode:
             if self.is_row(kind.struct) and not one.nullable:
                 return f"{kind.name}.encode_rows({out}, {value}, {flexible}, version)"
             return f"{self.use('write_structs')}({out}, {value}, {flexible}, version)"
+        if kind.name == "int8":
+            return f"{self.use('write_int8s')}({out}, {value}, {flexible})"
         if kind.name in FIXED_SIZES and kind.name != "uuid":
             return f'{self.use("write_numbers")}({out}, {value}, {flexible}, "{CODES[kind.name]}")'
         writer = (
@@ -204,18 +210,16 @@ class StructCode:
         lines: list[str] = []
         known = self.struct.tagged
         if known:
-            lines += ["known: list[tuple[int, bytearray]] = []"]
+            lines += ["known: dict[int, bytearray] = {}"]
         for one in known:
             cond = condition(one.tagged, self.message.flexible & self.struct.versions)
             tests = [cond.text] if cond.text else []
             differs = self._differs(one)
             lines += [f"if {' and '.join([*tests, differs])}:"]
-            lines += _indent(
-                ["part = bytearray()", *self._write_tagged(one), f"known.append(({one.tag}, part))"]
-            )
+            lines += _indent(["part = bytearray()", *self._write_tagged(one), f"known[{one.tag}] = part"])
         tags = "self.unknown_tags"
         if known:
-            tags = f"{self.use('tagged')}(known, self.unknown_tags)"
+            tags = f"{self.use('merge_tags')}(known, self.unknown_tags)"
         lines += [f"{self.use('write_tags')}(out, {tags})"]
         if not self.flexible.text:
             return lines
@@ -259,7 +263,7 @@ class StructCode:
         if one.default is None and (one.nullable or one.type.name == "records"):
             value = "None"
         elif one.type.is_array:
-            value = "[]"
+            value = 'b""' if one.type.name == "int8" else "[]"
         elif one.type.struct:
             value = f"{one.type.name}()"
         else:
@@ -318,6 +322,8 @@ class StructCode:
                 return f"{kind.name}.decode_rows{start}, version)"
             smallest = smallest_size(kind.struct, self.message)
             return f"{self.use(read + 'structs')}{start}, {smallest}, {kind.name}.decode_from, version)"
+        if kind.name == "int8":
+            return f"{self.use(read + 'int8s')}{start})"
         if kind.name in FIXED_SIZES and kind.name != "uuid":
             code, size = CODES[kind.name], FIXED_SIZES[kind.name]
             return f'{self.use(read + "numbers")}{start}, "{code}", {size})'
@@ -328,23 +334,24 @@ class StructCode:
 
     def _read_tags(self) -> list[str]:
         if not self.flexible.always:
-            return ["unknown_tags = None"]
+            return ['unknown_tags = b""']
         lines = [f"unknown_tags, pos = {self.use('read_tags')}(buf, pos)"]
         known = self.struct.tagged
         if known:
-            lines += ["if unknown_tags:"]
+            lines += ["if unknown_tags:", f"    tags, _ = {self.use('split_tags')}(unknown_tags, 0)"]
+            self.use("join_tags")
         for one in known:
             cond = condition(one.tagged, self.message.flexible & self.struct.versions)
-            test = f"{one.tag} in unknown_tags" + (f" and {cond}" if cond.text else "")
+            test = f"{one.tag} in tags" + (f" and {cond}" if cond.text else "")
             lines += _indent([f"if {test}:", *_indent(self._read_tagged(one))])
         if known:
-            lines += ["    unknown_tags = unknown_tags or None"]
+            lines += ["    unknown_tags = join_tags(tags)"]
         if not self.flexible.text:
             return lines
-        return ["unknown_tags: dict[int, bytes] | None = None", "if flexible:", *_indent(lines)]
+        return ['unknown_tags = b""', "if flexible:", *_indent(lines)]
 
     def _read_tagged(self, one: Field) -> list[str]:
-        lines = [f"part = unknown_tags.pop({one.tag})"]
+        lines = [f"part = tags.pop({one.tag})"]
         if one.type.is_fixed and one.type.name != "uuid":
             lines += [*self._read_fixed([one], "part", "0"), f"end = {FIXED_SIZES[one.type.name]}"]
         elif one.type.name == "uuid":
@@ -354,6 +361,12 @@ class StructCode:
                 line.replace(", pos = ", ", end = ", 1) for line in self.read_variable(one, "part", "0")
             ]
         return [*lines, f"{self.use('check_tag_end')}(part, end)"]
+
+
+def _elements(message: Message) -> set[Struct]:
+    """Structs that some array consists of."""
+    fields = [one for struct in [message.body, *message.structs] for one in struct.reachable]
+    return {one.type.struct for one in fields if one.type.struct and one.type.is_array}
 
 
 def _packable(one: Field, value: str) -> str:

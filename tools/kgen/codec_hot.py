@@ -49,7 +49,7 @@ def filler(code: StructCode) -> list[str]:
         else:
             lines += read
     code.use("read_tags")
-    lines += ["if view[pos] == 0:", "    item.unknown_tags = None", "    return pos + 1"]
+    lines += ["if view[pos] == 0:", '    item.unknown_tags = b""', "    return pos + 1"]
     lines += ["item.unknown_tags, pos = read_tags(buf, pos)", "return pos"]
     return [
         # typed by a comment: cython would take annotations for its own and find them at odds with the .pxd
@@ -123,11 +123,11 @@ def row_reader(row: Row) -> list[str]:
         size, wanted = (1, 2) if row.is_flexible else (4, 1)
         refusals += [f"bigendian.int{8 * size}(buf, {_at(offset)}) != {wanted}"]
         offset += size
-        body += [f"item.{row.tail.attribute} = [bigendian.{row.tail.type.name}(buf, {_at(offset)})]"]
-        offset += FIXED_SIZES[row.tail.type.name]
+        body += [f"item.{row.tail.attribute} = ONE_BYTE[buf[{_at(offset)}]]"]
+        offset += 1
     if row.is_flexible:
         refusals += [f"bigendian.int8(buf, {_at(offset)}) != 0"]
-        body += ["item.unknown_tags = None"]
+        body += ['item.unknown_tags = b""']
     refuse = [f"        if {' or '.join(refusals)}:", "            break"] if refusals else []
     return [
         f"def {row.reader}(buf, pos, count):  # type: (Buffer, int, int) -> list[{name}]",
@@ -140,6 +140,34 @@ def row_reader(row: Row) -> list[str]:
         f"        pos += {row.size}",
         "        items.append(item)",
         "    return items",
+    ]
+
+
+def row_writer(row: Row) -> list[str]:
+    """The reverse of `row_reader`, into room that the caller has made."""
+    tests = ["x.unknown_tags"] if row.is_flexible else []
+    body: list[str] = []
+    offset = 0
+    for one in row.fields:
+        body += [f"bigendian.put_{one.type.name}(view, {_at(offset)}, x.{one.attribute})"]
+        offset += FIXED_SIZES[one.type.name]
+    if row.tail:
+        tests += [f"len(x.{row.tail.attribute}) != 1"]
+        size, wanted = (1, 2) if row.is_flexible else (4, 1)
+        body += [f"bigendian.put_int{8 * size}(view, {_at(offset)}, {wanted})"]
+        offset += size
+        body += [f"view[{_at(offset)}] = x.{row.tail.attribute}[0]"]
+        offset += 1
+    if row.is_flexible:
+        body += [f"bigendian.put_int8(view, {_at(offset)}, 0)"]
+    return [
+        f"def {row.writer}(view, pos, items):  # type: (bytearray, int, list[{row.struct.name}]) -> bool",
+        '    """False at the first element of another form."""',
+        "    for x in items:",
+        *([f"        if {' or '.join(tests)}:", "            return False"] if tests else []),
+        *(f"        {line}" for line in body),
+        f"        pos += {row.size}",
+        "    return True",
     ]
 
 
@@ -159,15 +187,21 @@ _C_TYPES = {
 }
 
 
+def _c_type(one: Field) -> str:
+    """Numbers and bytes are typed: rows hold nothing else, so the garbage collector needn't look at them."""
+    if str(one.type) == "[]int8" and not one.nullable:
+        return "bytes"
+    return _C_TYPES.get(one.type.name, "object") if one.type.is_fixed else "object"
+
+
 def declarations(structs: list[Struct], rows: list[Row]) -> str:
     """The .pxd: nested structs become C structs; their fields of other types than numbers stay Python objects."""
     lines = ["cimport cython", "cimport kshare.protocol.bigendian as bigendian", ""]
     for struct in structs:
         lines += ["", f"cdef class {struct.name}:"]
         for one in struct.reachable:
-            is_number = one.type.is_fixed and one.type.name in _C_TYPES
-            lines += [f"    cdef public {_C_TYPES[one.type.name] if is_number else 'object'} {one.attribute}"]
-        lines += ["    cdef public object unknown_tags", ""]
+            lines += [f"    cdef public {_c_type(one)} {one.attribute}"]
+        lines += ["    cdef public bytes unknown_tags", ""]
     for struct in structs:
         elements = {one.type.name for one in struct.reachable if one.type.struct and one.type.is_array}
         element = elements.pop() if len(elements) == 1 else "object"
@@ -181,6 +215,11 @@ def declarations(structs: list[Struct], rows: list[Row]) -> str:
         lines += ["", f"@cython.locals(item={row.struct.name})"]
         lines += [
             f"cdef list {row.reader}(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)",
+            "",
+        ]
+        lines += ["", f"@cython.locals(x={row.struct.name})"]
+        lines += [
+            f"cdef bint {row.writer}(unsigned char[::1] view, Py_ssize_t pos, object items) except -1",
             "",
         ]
     return "\n".join(lines)

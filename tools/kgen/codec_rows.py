@@ -1,6 +1,6 @@
 """Arrays of structs that are all equally long on the wire: read and written an array at a time.
 
-A row is a struct of nothing but numbers; its last field may be an array of small numbers that usually holds one
+A row is a struct of nothing but numbers; its last field may be an array of int8 that usually holds one
 (AcknowledgementBatch, the message that a share consumer sends most). Elements of another form (tagged fields, more
 numbers) send the whole array the ordinary way, so a row is a short cut and never a second meaning.
 """
@@ -21,7 +21,6 @@ CODES = {
     "int64": "q",
     "float64": "d",
 }
-_SIGNED = {"int8", "int16", "int32", "int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +36,24 @@ class Row:
     def code(self) -> str:
         codes = "".join(CODES[one.type.name] for one in self.fields)
         if self.tail:
-            codes += ("B" if self.is_flexible else "i") + CODES[self.tail.type.name]
+            codes += "BB" if self.is_flexible else "iB"
         return codes + ("B" if self.is_flexible else "")
 
     @property
     def size(self) -> int:
         fixed = sum(FIXED_SIZES[one.type.name] for one in self.fields) + self.is_flexible
         if self.tail:
-            fixed += (1 if self.is_flexible else 4) + FIXED_SIZES[self.tail.type.name]
+            fixed += 2 if self.is_flexible else 5
         return fixed
 
     @property
     def reader(self) -> str:
         """The function of a compiled module that reads many (see codec_hot)."""
         return f"_read{snake(self.struct.name)}_rows"
+
+    @property
+    def writer(self) -> str:
+        return f"_write{snake(self.struct.name)}_rows"
 
 
 def snake(name: str) -> str:
@@ -62,7 +65,7 @@ def row_of(struct: Struct, message: Message) -> Row | None:
     """None for a struct that isn't a row in all its versions."""
     fields = list(struct.reachable)
     tail = None
-    if fields and fields[-1].type.is_array and fields[-1].type.name in _SIGNED and not fields[-1].nullable:
+    if fields and str(fields[-1].type) == "[]int8" and not fields[-1].nullable:
         tail = fields.pop()
     flexible = message.flexible & struct.versions
     is_row = (
@@ -80,13 +83,13 @@ def _is_number(one: Field) -> bool:
 
 
 def methods(row: Row, smallest: int, is_hot: bool) -> list[str]:
-    return [*_encoder(row), "", *_decoder(row, smallest, is_hot)]
+    return [*_encoder(row, is_hot), "", *_decoder(row, smallest, is_hot)]
 
 
-def _encoder(row: Row) -> list[str]:
+def _encoder(row: Row, is_hot: bool) -> list[str]:
     name = row.struct.name
     values = [f"x.{one.attribute}" for one in row.fields]
-    tests = ["x.unknown_tags is None"] if row.is_flexible else []
+    tests = ["not x.unknown_tags"] if row.is_flexible else []
     if row.tail:
         values += ["2" if row.is_flexible else "1", f"x.{row.tail.attribute}[0]"]
         tests += [f"len(x.{row.tail.attribute}) == 1"]
@@ -98,6 +101,7 @@ def _encoder(row: Row) -> list[str]:
         f"    def encode_rows(out: bytearray, items: list[{name}], flexible: bool, version: int) -> None:",
         '        """A whole array, one struct call an element."""',
         "        write_count(out, len(items), flexible)",
+        *(_hot_encoder(row) if is_hot else []),
         "        for x in items:",
     ]
     if not tests:
@@ -111,13 +115,24 @@ def _encoder(row: Row) -> list[str]:
     ]
 
 
+def _hot_encoder(row: Row) -> list[str]:
+    return [
+        "        if COMPILED:",
+        "            start = len(out)",
+        f"            out += bytes(len(items) * {row.size})",
+        f"            if {row.writer}(out, start, items):",
+        "                return",
+        "            del out[start:]",
+    ]
+
+
 def _decoder(row: Row, smallest: int, is_hot: bool) -> list[str]:
     name = row.struct.name
     names = [one.attribute for one in row.fields]
     values = list(names)
     tests = []
     if row.tail:
-        values += [f"[{row.tail.attribute}]"]
+        values += [f"ONE_BYTE[{row.tail.attribute}]"]
         names += ["count_of_one", row.tail.attribute]
         tests += [f"count_of_one == {2 if row.is_flexible else 1}"]
     if row.is_flexible:

@@ -44,8 +44,8 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
     """Epoch of the producer id; one lower than the stored epoch is fenced."""
     group_id: str = ""
     """Consumer group whose positions will be committed."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 4), None, None, False, True),
@@ -71,7 +71,7 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
         producer_id, producer_epoch = _qh.unpack_from(buf, pos)
         pos += 10
         group_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(transactional_id, producer_id, producer_epoch, group_id, unknown_tags), pos

@@ -32,8 +32,8 @@ class AddOffsetsToTxnResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     error_code: int = 0
     """Why the group was not added, 0 if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 4), None, None, False, True),
@@ -53,7 +53,7 @@ class AddOffsetsToTxnResponse(Response):
         flexible = version >= 3
         throttle_time_ms, error_code = _ih.unpack_from(buf, pos)
         pos += 6
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, unknown_tags), pos

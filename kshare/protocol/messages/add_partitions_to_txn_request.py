@@ -38,8 +38,8 @@ class AddPartitionsToTxnTopic:
     """Topic of the partitions."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers to add or check."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 5), None, None, False, True),
@@ -65,7 +65,7 @@ class AddPartitionsToTxnTopic:
         flexible = version >= 3
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -85,8 +85,8 @@ class AddPartitionsToTxnTransaction:
     """Whether only to check that the partitions are in already."""
     topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
     """Partitions to add or check, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (4, 5), None, None, False, True),
@@ -146,8 +146,8 @@ class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
     """Epoch of the producer id, up to v3."""
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
     """Partitions to add, up to v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactions", "transactions", "[]AddPartitionsToTxnTransaction", (4, 5), None, None, False, True),
@@ -197,7 +197,7 @@ class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
             pos += 10
         if version <= 3:
             v3_and_below_topics, pos = read_structs(buf, pos, flexible, 3, AddPartitionsToTxnTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

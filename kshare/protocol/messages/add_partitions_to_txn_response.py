@@ -35,8 +35,8 @@ class AddPartitionsToTxnPartitionResult:
     """Partition number."""
     partition_error_code: int = 0
     """Why the partition is not in the transaction, 0 if it is."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 5), None, None, False, True),
@@ -61,7 +61,7 @@ class AddPartitionsToTxnPartitionResult:
         flexible = version >= 3
         partition_index, partition_error_code = _ih.unpack_from(buf, pos)
         pos += 6
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, partition_error_code, unknown_tags), pos
@@ -75,8 +75,8 @@ class AddPartitionsToTxnTopicResult:
     """Topic of the partitions."""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 5), None, None, False, True),
@@ -102,7 +102,7 @@ class AddPartitionsToTxnTopicResult:
         flexible = version >= 3
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         results_by_partition, pos = read_structs(buf, pos, flexible, 6, AddPartitionsToTxnPartitionResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, results_by_partition, unknown_tags), pos
@@ -116,8 +116,8 @@ class AddPartitionsToTxnResult:
     """Transaction that the results are about."""
     topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (4, 5), None, None, False, True),
@@ -159,8 +159,8 @@ class AddPartitionsToTxnResponse(Response):
     """Results by transaction, since v4."""
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
     """Results by topic, up to v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 5), None, None, False, True),
@@ -202,7 +202,7 @@ class AddPartitionsToTxnResponse(Response):
             results_by_transaction, pos = read_structs(buf, pos, flexible, 3, AddPartitionsToTxnResult.decode_from, version)
         if version <= 3:
             results_by_topic_v3_and_below, pos = read_structs(buf, pos, flexible, 3, AddPartitionsToTxnTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

@@ -39,8 +39,8 @@ class EntityData:
     """Kind of part: user, client-id or ip."""
     entity_name: str | None = ""
     """Name of the part; null is the default for that kind."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entityType", "entity_type", "string", (0, 1), None, None, False, True),
@@ -61,7 +61,7 @@ class EntityData:
         flexible = version >= 1
         entity_type, pos = (read_compact_string if flexible else read_string)(buf, pos)
         entity_name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity_type, entity_name, unknown_tags), pos
@@ -77,8 +77,8 @@ class OpData:
     """Limit to set; it means nothing when removing."""
     remove: bool = False
     """Whether the limit is removed rather than set."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("key", "key", "string", (0, 1), None, None, False, True),
@@ -102,7 +102,7 @@ class OpData:
         value, remove = _dB.unpack_from(buf, pos)
         remove = remove != 0
         pos += 9
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(key, value, remove, unknown_tags), pos
@@ -116,8 +116,8 @@ class EntryData:
     """Parts that together say who is limited."""
     ops: list[OpData] = field(default_factory=list)
     """Changes to make."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entity", "entity", "[]EntityData", (0, 1), None, None, False, True),
@@ -138,7 +138,7 @@ class EntryData:
         flexible = version >= 1
         entity, pos = read_structs(buf, pos, flexible, 3, EntityData.decode_from, version)
         ops, pos = read_structs(buf, pos, flexible, 11, OpData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity, ops, unknown_tags), pos
@@ -158,8 +158,8 @@ class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
     """Entities whose quotas change."""
     validate_only: bool = False
     """Whether only to check if it would work."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entries", "entries", "[]EntryData", (0, 1), None, None, False, True),
@@ -182,7 +182,7 @@ class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
         (validate_only,) = _B.unpack_from(buf, pos)
         validate_only = validate_only != 0
         pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entries, validate_only, unknown_tags), pos

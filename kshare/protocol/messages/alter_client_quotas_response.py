@@ -38,8 +38,8 @@ class EntityData:
     """Kind of part: user, client-id or ip."""
     entity_name: str | None = ""
     """Name of the part; null is the default for that kind."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entityType", "entity_type", "string", (0, 1), None, None, False, True),
@@ -60,7 +60,7 @@ class EntityData:
         flexible = version >= 1
         entity_type, pos = (read_compact_string if flexible else read_string)(buf, pos)
         entity_name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity_type, entity_name, unknown_tags), pos
@@ -76,8 +76,8 @@ class EntryData:
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     entity: list[EntityData] = field(default_factory=list)
     """Parts that together say who is limited."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 1), None, None, False, True),
@@ -102,7 +102,7 @@ class EntryData:
         pos += 2
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         entity, pos = read_structs(buf, pos, flexible, 3, EntityData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, error_message, entity, unknown_tags), pos
@@ -121,8 +121,8 @@ class AlterClientQuotasResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     entries: list[EntryData] = field(default_factory=list)
     """One result for each entity."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),
@@ -144,7 +144,7 @@ class AlterClientQuotasResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         entries, pos = read_structs(buf, pos, flexible, 5, EntryData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, entries, unknown_tags), pos

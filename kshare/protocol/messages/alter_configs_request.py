@@ -40,8 +40,8 @@ class AlterableConfig:
     """Name of the setting."""
     value: str | None = field(default="", repr=False)
     """New value; null is refused."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 2), None, None, False, True),
@@ -67,7 +67,7 @@ class AlterableConfig:
         flexible = version >= 2
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         value, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, value, unknown_tags), pos
@@ -83,8 +83,8 @@ class AlterConfigsResource:
     """Name or id of the resource; empty for the default of all brokers."""
     configs: list[AlterableConfig] = field(default_factory=list)
     """All settings that shall differ from the default."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceType", "resource_type", "int8", (0, 2), None, None, False, True),
@@ -114,7 +114,7 @@ class AlterConfigsResource:
         pos += 1
         resource_name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         configs, pos = read_structs(buf, pos, flexible, 3, AlterableConfig.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resource_type, resource_name, configs, unknown_tags), pos
@@ -135,8 +135,8 @@ class AlterConfigsRequest(Request[AlterConfigsResponse]):
     """Things whose settings are replaced."""
     validate_only: bool = False
     """Whether only to check if it would work."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resources", "resources", "[]AlterConfigsResource", (0, 2), None, None, False, True),
@@ -159,7 +159,7 @@ class AlterConfigsRequest(Request[AlterConfigsResponse]):
         (validate_only,) = _B.unpack_from(buf, pos)
         validate_only = validate_only != 0
         pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resources, validate_only, unknown_tags), pos

@@ -43,8 +43,8 @@ class AlterConfigsResourceResponse:
     """Kind of the resource, numbered as in the request."""
     resource_name: str = ""
     """Name or id of the resource."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 2), None, None, False, True),
@@ -73,7 +73,7 @@ class AlterConfigsResourceResponse:
         (resource_type,) = _b.unpack_from(buf, pos)
         pos += 1
         resource_name, pos = (read_compact_string if flexible else read_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, error_message, resource_type, resource_name, unknown_tags), pos
@@ -92,8 +92,8 @@ class AlterConfigsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
     """One result for each resource."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),
@@ -115,7 +115,7 @@ class AlterConfigsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         responses, pos = read_structs(buf, pos, flexible, 6, AlterConfigsResourceResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, responses, unknown_tags), pos

@@ -35,8 +35,8 @@ class ReassignablePartition:
     """Partition number."""
     replicas: list[int] | None = None
     """Brokers that shall hold the replicas, preferred leader first; null calls off a move under way."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 1), None, None, False, True),
@@ -65,8 +65,8 @@ class ReassignableTopic:
     """Topic of the partitions."""
     partitions: list[ReassignablePartition] = field(default_factory=list)
     """Partitions to move."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 1), None, None, False, True),
@@ -103,8 +103,8 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
     """Whether the number of replicas may change with the move; since v1."""
     topics: list[ReassignableTopic] = field(default_factory=list)
     """Partitions to move, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("timeoutMs", "timeout_ms", "int32", (0, 1), None, None, False, True),

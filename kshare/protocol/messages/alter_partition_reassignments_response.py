@@ -38,8 +38,8 @@ class ReassignablePartitionResponse:
     """Why this move was not begun or called off, 0 if it was."""
     error_message: str | None = ""
     """Explanation of why nothing was done with the partition; null if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 1), None, None, False, True),
@@ -69,8 +69,8 @@ class ReassignableTopicResponse:
     """Topic of the partitions."""
     partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 1), None, None, False, True),
@@ -109,8 +109,8 @@ class AlterPartitionReassignmentsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     responses: list[ReassignableTopicResponse] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),

@@ -35,8 +35,8 @@ class AlterShareGroupOffsetsRequestPartition:
     """Partition number."""
     start_offset: int = 0
     """Offset to deliver from; states and delivery counts of records behind it are forgotten."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, True),
@@ -59,7 +59,7 @@ class AlterShareGroupOffsetsRequestPartition:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _iqB.pack(x.partition_index, x.start_offset, 0)
             else:
                 x.encode_into(out, version)
@@ -90,8 +90,8 @@ class AlterShareGroupOffsetsRequestTopic:
     """Topic to set offsets for."""
     partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
     """New start offsets by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -130,8 +130,8 @@ class AlterShareGroupOffsetsRequest(Request[AlterShareGroupOffsetsResponse]):
     """Share group whose offsets are set."""
     topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
     """New start offsets by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, True),

@@ -37,8 +37,8 @@ class AlterShareGroupOffsetsResponsePartition:
     """Why this start offset was not set, 0 if it was."""
     error_message: str | None = None
     """Explanation of why the start offset was not set; null if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, True),
@@ -70,8 +70,8 @@ class AlterShareGroupOffsetsResponseTopic:
     """Id of that topic, zero if it does not exist."""
     partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -117,8 +117,8 @@ class AlterShareGroupOffsetsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     responses: list[AlterShareGroupOffsetsResponseTopic] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

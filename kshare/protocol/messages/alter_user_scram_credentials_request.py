@@ -35,8 +35,8 @@ class ScramCredentialDeletion:
     """Name of the user."""
     mechanism: int = 0
     """Mechanism whose credential goes: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -71,8 +71,8 @@ class ScramCredentialUpsertion:
     """Random bytes that were hashed with the password."""
     salted_password: bytes = field(default=b'', repr=False)
     """Password after salting and hashing; as good as the password to a thief, so it must not be logged."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -115,8 +115,8 @@ class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse
     """Users and mechanisms that shall no longer log in."""
     upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)
     """Credentials to set, whether there were any or not."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("deletions", "deletions", "[]ScramCredentialDeletion", (0, 0), None, None, False, True),

@@ -36,8 +36,8 @@ class AlterUserScramCredentialsResult:
     """Why nothing changed for this user, 0 if it did."""
     error_message: str | None = ""
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("user", "user", "string", (0, 0), None, None, False, True),
@@ -74,8 +74,8 @@ class AlterUserScramCredentialsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     results: list[AlterUserScramCredentialsResult] = field(default_factory=list)
     """One result for each user."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

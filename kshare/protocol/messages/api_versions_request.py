@@ -46,8 +46,8 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     """Cluster the client believes it is connecting to; null skips the check. Since v5."""
     node_id: int = -1
     """Broker the client believes it is connecting to; -1 skips the check. Since v5."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("clientSoftwareName", "client_software_name", "string", (3, 5), None, None, True, True),
@@ -87,7 +87,7 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
         if version >= 5:
             (node_id,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

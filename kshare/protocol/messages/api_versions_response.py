@@ -13,10 +13,12 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_compact_string,
     read_structs,
     read_tags,
-    tagged,
+    split_tags,
     write_compact_string,
     write_structs,
     write_tags,
@@ -40,8 +42,8 @@ class ApiVersion:
     """Lowest version of the API that is accepted."""
     max_version: int = 0
     """Highest version of the API that is accepted."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("apiKey", "api_key", "int16", (0, 5), None, None, False, True),
@@ -67,7 +69,7 @@ class ApiVersion:
         flexible = version >= 3
         api_key, min_version, max_version = _hhh.unpack_from(buf, pos)
         pos += 6
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(api_key, min_version, max_version, unknown_tags), pos
@@ -83,8 +85,8 @@ class SupportedFeatureKey:
     """Lowest level the software can run."""
     max_version: int = 0
     """Highest level the software can run."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (3, 5), None, None, False, True),
@@ -121,8 +123,8 @@ class FinalizedFeatureKey:
     """Level in force in the cluster."""
     min_version_level: int = 0
     """Lowest level in force; clusters of today put the same number here as in MaxVersionLevel."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (3, 5), None, None, False, True),
@@ -172,8 +174,8 @@ class ApiVersionsResponse(Response):
     """Feature levels that the cluster has switched on."""
     zk_migration_ready: bool = False
     """Left over from the move away from ZooKeeper; of no use to clients."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 5), None, None, False, True),
@@ -192,24 +194,24 @@ class ApiVersionsResponse(Response):
         if version >= 1:
             out += _i.pack(self.throttle_time_ms)
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if self.supported_features:
                 part = bytearray()
                 write_structs(part, self.supported_features, True, version)
-                known.append((0, part))
+                known[0] = part
             if self.finalized_features_epoch != -1:
                 part = bytearray()
                 part += _q.pack(self.finalized_features_epoch)
-                known.append((1, part))
+                known[1] = part
             if self.finalized_features:
                 part = bytearray()
                 write_structs(part, self.finalized_features, True, version)
-                known.append((2, part))
+                known[2] = part
             if self.zk_migration_ready:
                 part = bytearray()
                 part += _B.pack(1 if self.zk_migration_ready else 0)
-                known.append((3, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[3] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -227,30 +229,31 @@ class ApiVersionsResponse(Response):
         if version >= 1:
             (throttle_time_ms,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags:
+                    part = tags.pop(0)
                     supported_features, end = read_structs(part, 0, True, 6, SupportedFeatureKey.decode_from, version)
                     check_tag_end(part, end)
-                if 1 in unknown_tags:
-                    part = unknown_tags.pop(1)
+                if 1 in tags:
+                    part = tags.pop(1)
                     (finalized_features_epoch,) = _q.unpack_from(part, 0)
                     end = 8
                     check_tag_end(part, end)
-                if 2 in unknown_tags:
-                    part = unknown_tags.pop(2)
+                if 2 in tags:
+                    part = tags.pop(2)
                     finalized_features, end = read_structs(part, 0, True, 6, FinalizedFeatureKey.decode_from, version)
                     check_tag_end(part, end)
-                if 3 in unknown_tags:
-                    part = unknown_tags.pop(3)
+                if 3 in tags:
+                    part = tags.pop(3)
                     (zk_migration_ready,) = _B.unpack_from(part, 0)
                     zk_migration_ready = zk_migration_ready != 0
                     end = 1
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             error_code,
             api_keys,

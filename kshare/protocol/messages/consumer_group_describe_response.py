@@ -44,8 +44,8 @@ class TopicPartitions:
     """Name of that topic."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of that topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 1), None, None, False, True),
@@ -74,8 +74,8 @@ class Assignment:
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """Partitions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicPartitions", "topic_partitions", "[]TopicPartitions", (0, 1), None, None, False, True),
@@ -118,8 +118,8 @@ class Member:
     """Partitions the member shall have once others have given them up."""
     member_type: int = -1
     """0 speaks the classic protocol, 1 the new one, -1 is not told. Since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (0, 1), None, None, False, True),
@@ -207,8 +207,8 @@ class DescribedGroup:
     """Members of the group at this moment."""
     authorized_operations: int = -2147483648
     """Bit field of what the caller may do with this group; -2147483648 if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 1), None, None, False, True),
@@ -274,8 +274,8 @@ class ConsumerGroupDescribeResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     groups: list[DescribedGroup] = field(default_factory=list)
     """One description for each group asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),

@@ -38,8 +38,8 @@ class TopicPartitions:
     """Topic of the assigned partitions."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers assigned."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 1), None, None, False, True),
@@ -65,8 +65,8 @@ class Assignment:
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """Assigned partitions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicPartitions", "topic_partitions", "[]TopicPartitions", (0, 1), None, None, False, True),
@@ -106,8 +106,8 @@ class ConsumerGroupHeartbeatResponse(Response):
     """Milliseconds until the next heartbeat is due."""
     assignment: Assignment | None = None
     """Partitions that the member should own; null if unchanged."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),

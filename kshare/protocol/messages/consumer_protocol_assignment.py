@@ -31,8 +31,8 @@ class TopicPartition:
     """Topic of the assigned partitions."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers assigned."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (0, 3), None, None, False, False),
@@ -54,7 +54,7 @@ class TopicPartition:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         topic, pos = read_string(buf, pos)
         partitions, pos = read_numbers(buf, pos, False, "i", 4)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(topic, partitions, unknown_tags), pos
 
 
@@ -72,8 +72,8 @@ class ConsumerProtocolAssignment(Message):
     """Partitions the consumer gets, by topic."""
     user_data: bytes | None = None
     """Bytes private to the assignor; null for none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("assignedPartitions", "assigned_partitions", "[]TopicPartition", (0, 3), None, None, False, False),
@@ -90,5 +90,5 @@ class ConsumerProtocolAssignment(Message):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         assigned_partitions, pos = read_structs(buf, pos, False, 6, TopicPartition.decode_from, version)
         user_data, pos = read_nullable_bytes(buf, pos)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(assigned_partitions, user_data, unknown_tags), pos

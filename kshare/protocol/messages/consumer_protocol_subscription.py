@@ -38,8 +38,8 @@ class TopicPartition:
     """Topic of the owned partitions."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers owned."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (1, 3), None, None, False, False),
@@ -61,7 +61,7 @@ class TopicPartition:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         topic, pos = read_string(buf, pos)
         partitions, pos = read_numbers(buf, pos, False, "i", 4)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(topic, partitions, unknown_tags), pos
 
 
@@ -86,8 +86,8 @@ class ConsumerProtocolSubscription(Message):
     v2."""
     rack_id: str | None = None
     """Rack of the consumer; null if it has none. Since v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]string", (0, 3), None, None, False, False),
@@ -123,5 +123,5 @@ class ConsumerProtocolSubscription(Message):
             pos += 4
         if version >= 3:
             rack_id, pos = read_nullable_string(buf, pos)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(topics, user_data, owned_partitions, generation_id, rack_id, unknown_tags), pos

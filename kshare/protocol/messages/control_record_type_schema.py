@@ -30,8 +30,8 @@ class ControlRecordTypeSchema(Message):
 
     type: int = 0
     """0 aborts and 1 commits a transaction; 2 and above belong to the controllers' own log."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("type", "type", "int16", (0, 0), None, None, False, False),
@@ -46,5 +46,5 @@ class ControlRecordTypeSchema(Message):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         (type,) = _h.unpack_from(buf, pos)
         pos += 2
-        unknown_tags = None
+        unknown_tags = b""
         return cls(type, unknown_tags), pos

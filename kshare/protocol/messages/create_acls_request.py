@@ -45,8 +45,8 @@ class AclCreation:
     """What the rule is about: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; more follow."""
     permission_type: int = 0
     """2 deny, which wins, or 3 allow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceType", "resource_type", "int8", (1, 3), None, None, False, True),
@@ -83,7 +83,7 @@ class AclCreation:
         host, pos = (read_compact_string if flexible else read_string)(buf, pos)
         operation, permission_type = _bb.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -110,8 +110,8 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
 
     creations: list[AclCreation] = field(default_factory=list)
     """Rules to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("creations", "creations", "[]AclCreation", (1, 3), None, None, False, True),
@@ -129,7 +129,7 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         creations, pos = read_structs(buf, pos, flexible, 8, AclCreation.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(creations, unknown_tags), pos

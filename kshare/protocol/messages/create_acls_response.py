@@ -34,8 +34,8 @@ class AclCreationResult:
     """Why the rule was not added, 0 if it was."""
     error_message: str | None = ""
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 3), None, None, False, True),
@@ -57,7 +57,7 @@ class AclCreationResult:
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, error_message, unknown_tags), pos
@@ -76,8 +76,8 @@ class CreateAclsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     results: list[AclCreationResult] = field(default_factory=list)
     """One result for each rule."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 3), None, None, False, True),
@@ -99,7 +99,7 @@ class CreateAclsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         results, pos = read_structs(buf, pos, flexible, 4, AclCreationResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, results, unknown_tags), pos

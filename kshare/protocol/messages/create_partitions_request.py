@@ -36,8 +36,8 @@ class CreatePartitionsAssignment:
 
     broker_ids: list[int] = field(default_factory=list)
     """Brokers to hold the replicas of one new partition, preferred leader first."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("brokerIds", "broker_ids", "[]int32", (0, 3), None, None, False, True),
@@ -55,7 +55,7 @@ class CreatePartitionsAssignment:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         broker_ids, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(broker_ids, unknown_tags), pos
@@ -71,8 +71,8 @@ class CreatePartitionsTopic:
     """Number of partitions it shall have in the end, not how many to add."""
     assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
     """Placement of each new partition by hand; null lets the controller choose."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 3), None, None, False, True),
@@ -102,7 +102,7 @@ class CreatePartitionsTopic:
         (count,) = _i.unpack_from(buf, pos)
         pos += 4
         assignments, pos = read_nullable_structs(buf, pos, flexible, 2, CreatePartitionsAssignment.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, count, assignments, unknown_tags), pos
@@ -124,8 +124,8 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
     """Milliseconds to wait for the controller."""
     validate_only: bool = False
     """Whether only to check if it would work."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]CreatePartitionsTopic", (0, 3), None, None, False, True),
@@ -149,7 +149,7 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
         timeout_ms, validate_only = _iB.unpack_from(buf, pos)
         validate_only = validate_only != 0
         pos += 5
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topics, timeout_ms, validate_only, unknown_tags), pos

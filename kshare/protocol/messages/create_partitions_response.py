@@ -40,8 +40,8 @@ class CreatePartitionsTopicResult:
     """Why the topic was not enlarged, 0 if it was; a topic can't shrink."""
     error_message: str | None = None
     """Explanation of why the topic was not enlarged; null if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 3), None, None, False, True),
@@ -66,7 +66,7 @@ class CreatePartitionsTopicResult:
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, error_code, error_message, unknown_tags), pos
@@ -85,8 +85,8 @@ class CreatePartitionsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     results: list[CreatePartitionsTopicResult] = field(default_factory=list)
     """One result for each topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 3), None, None, False, True),
@@ -108,7 +108,7 @@ class CreatePartitionsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         results, pos = read_structs(buf, pos, flexible, 5, CreatePartitionsTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, results, unknown_tags), pos

@@ -42,8 +42,8 @@ class CreatableReplicaAssignment:
     """Partition number."""
     broker_ids: list[int] = field(default_factory=list)
     """Brokers to hold the replicas, preferred leader first."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (2, 7), None, None, False, True),
@@ -70,7 +70,7 @@ class CreatableReplicaAssignment:
         (partition_index,) = _i.unpack_from(buf, pos)
         pos += 4
         broker_ids, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, broker_ids, unknown_tags), pos
@@ -84,8 +84,8 @@ class CreatableTopicConfig:
     """Name of the setting, such as retention.ms."""
     value: str | None = field(default="", repr=False)
     """Value of the setting; null is refused."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 7), None, None, False, True),
@@ -111,7 +111,7 @@ class CreatableTopicConfig:
         flexible = version >= 5
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         value, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, value, unknown_tags), pos
@@ -131,8 +131,8 @@ class CreatableTopic:
     """Placement of every partition by hand; empty lets the controller choose."""
     configs: list[CreatableTopicConfig] = field(default_factory=list)
     """Settings that differ from the broker's defaults."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 7), None, None, False, True),
@@ -166,7 +166,7 @@ class CreatableTopic:
         pos += 6
         assignments, pos = read_structs(buf, pos, flexible, 6, CreatableReplicaAssignment.decode_from, version)
         configs, pos = read_structs(buf, pos, flexible, 3, CreatableTopicConfig.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -195,8 +195,8 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
     """Milliseconds to wait for the controller."""
     validate_only: bool = False
     """Whether only to check if it would work; since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]CreatableTopic", (2, 7), None, None, False, True),
@@ -220,7 +220,7 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
         timeout_ms, validate_only = _iB.unpack_from(buf, pos)
         validate_only = validate_only != 0
         pos += 5
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topics, timeout_ms, validate_only, unknown_tags), pos

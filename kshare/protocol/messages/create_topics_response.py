@@ -13,6 +13,8 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_compact_nullable_string,
     read_compact_string,
     read_nullable_string,
@@ -21,7 +23,7 @@ from kshare.protocol.primitives import (
     read_structs,
     read_tags,
     read_uuid,
-    tagged,
+    split_tags,
     write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
@@ -52,8 +54,8 @@ class CreatableTopicConfigs:
     unknown."""
     is_sensitive: bool = False
     """Whether the setting is a secret, so that its value is not told."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (5, 7), None, None, False, True),
@@ -101,8 +103,8 @@ class CreatableTopicResult:
     """Replicas of each partition; -1 if the caller may not know."""
     configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
     """Settings in force for the topic; null if the caller may not know."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 7), None, None, False, True),
@@ -132,12 +134,12 @@ class CreatableTopicResult:
         if version >= 5:
             write_structs(out, self.configs, flexible, version)
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if self.topic_config_error_code:
                 part = bytearray()
                 part += _h.pack(self.topic_config_error_code)
-                known.append((0, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[0] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -160,16 +162,17 @@ class CreatableTopicResult:
             pos += 6
         if version >= 5:
             configs, pos = read_nullable_structs(buf, pos, flexible, 6, CreatableTopicConfigs.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags:
+                    part = tags.pop(0)
                     (topic_config_error_code,) = _h.unpack_from(part, 0)
                     end = 2
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             name,
             topic_id,
@@ -196,8 +199,8 @@ class CreateTopicsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[CreatableTopicResult] = field(default_factory=list)
     """One result for each topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (2, 7), None, None, True, True),
@@ -219,7 +222,7 @@ class CreateTopicsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         topics, pos = read_structs(buf, pos, flexible, 6, CreatableTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, unknown_tags), pos

@@ -46,8 +46,8 @@ class DeleteAclsFilter:
     follow."""
     permission_type: int = 0
     """1 either, 2 deny, 3 allow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceTypeFilter", "resource_type_filter", "int8", (1, 3), None, None, False, True),
@@ -84,7 +84,7 @@ class DeleteAclsFilter:
         host_filter, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         operation, permission_type = _bb.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -111,8 +111,8 @@ class DeleteAclsRequest(Request[DeleteAclsResponse]):
 
     filters: list[DeleteAclsFilter] = field(default_factory=list)
     """Filters, each of which removes what matches."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("filters", "filters", "[]DeleteAclsFilter", (1, 3), None, None, False, True),
@@ -130,7 +130,7 @@ class DeleteAclsRequest(Request[DeleteAclsResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         filters, pos = read_structs(buf, pos, flexible, 8, DeleteAclsFilter.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(filters, unknown_tags), pos

@@ -55,8 +55,8 @@ class DeleteAclsMatchingAcl:
     follow."""
     permission_type: int = 0
     """2 deny or 3 allow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 3), None, None, False, True),
@@ -100,7 +100,7 @@ class DeleteAclsMatchingAcl:
         host, pos = (read_compact_string if flexible else read_string)(buf, pos)
         operation, permission_type = _bb.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -127,8 +127,8 @@ class DeleteAclsFilterResult:
     """Explanation of why the filter could not be applied; null if it could."""
     matching_acls: list[DeleteAclsMatchingAcl] = field(default_factory=list)
     """Rules that matched the filter."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 3), None, None, False, True),
@@ -153,7 +153,7 @@ class DeleteAclsFilterResult:
         pos += 2
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         matching_acls, pos = read_structs(buf, pos, flexible, 11, DeleteAclsMatchingAcl.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, error_message, matching_acls, unknown_tags), pos
@@ -172,8 +172,8 @@ class DeleteAclsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     filter_results: list[DeleteAclsFilterResult] = field(default_factory=list)
     """What each filter matched, in the order of the filters."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 3), None, None, False, True),
@@ -195,7 +195,7 @@ class DeleteAclsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         filter_results, pos = read_structs(buf, pos, flexible, 5, DeleteAclsFilterResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, filter_results, unknown_tags), pos

@@ -35,8 +35,8 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
 
     groups_names: list[str] = field(default_factory=list)
     """Groups to delete, all coordinated by the broker asked."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupsNames", "groups_names", "[]string", (0, 3), None, None, False, True),
@@ -54,7 +54,7 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         groups_names, pos = read_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(groups_names, unknown_tags), pos

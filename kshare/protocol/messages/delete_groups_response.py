@@ -40,8 +40,8 @@ class DeletableGroupResult:
     """Why the group still exists, 0 if it does not; NON_EMPTY_GROUP while it has members."""
     error_message: str | None = None
     """Explanation of why the group was not deleted; null if it was. Since v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 3), None, None, False, True),
@@ -74,7 +74,7 @@ class DeletableGroupResult:
         pos += 2
         if version >= 3:
             error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(group_id, error_code, error_message, unknown_tags), pos
@@ -93,8 +93,8 @@ class DeleteGroupsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     results: list[DeletableGroupResult] = field(default_factory=list)
     """One result for each group."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 3), None, None, False, True),
@@ -116,7 +116,7 @@ class DeleteGroupsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         results, pos = read_structs(buf, pos, flexible, 4, DeletableGroupResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, results, unknown_tags), pos

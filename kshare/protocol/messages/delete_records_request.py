@@ -35,8 +35,8 @@ class DeleteRecordsPartition:
     """Partition number."""
     offset: int = 0
     """First offset to keep; -1 deletes everything up to the high watermark."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 2), None, None, False, True),
@@ -56,7 +56,7 @@ class DeleteRecordsPartition:
         flexible = version >= 2
         partition_index, offset = _iq.unpack_from(buf, pos)
         pos += 12
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, offset, unknown_tags), pos
@@ -70,8 +70,8 @@ class DeleteRecordsTopic:
     """Topic of the partitions."""
     partitions: list[DeleteRecordsPartition] = field(default_factory=list)
     """Partitions to cut."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 2), None, None, False, True),
@@ -92,7 +92,7 @@ class DeleteRecordsTopic:
         flexible = version >= 2
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 12, DeleteRecordsPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -112,8 +112,8 @@ class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
     """Partitions to cut, by topic."""
     timeout_ms: int = 0
     """Milliseconds to wait for the replicas to follow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]DeleteRecordsTopic", (0, 2), None, None, False, True),
@@ -135,7 +135,7 @@ class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
         topics, pos = read_structs(buf, pos, flexible, 3, DeleteRecordsTopic.decode_from, version)
         (timeout_ms,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topics, timeout_ms, unknown_tags), pos

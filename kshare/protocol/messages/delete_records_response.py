@@ -36,8 +36,8 @@ class DeleteRecordsPartitionResult:
     """Lowest offset that any replica still has; -1 on error."""
     error_code: int = 0
     """Why the partition was not cut, 0 if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 2), None, None, False, True),
@@ -63,7 +63,7 @@ class DeleteRecordsPartitionResult:
         flexible = version >= 2
         partition_index, low_watermark, error_code = _iqh.unpack_from(buf, pos)
         pos += 14
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, low_watermark, error_code, unknown_tags), pos
@@ -77,8 +77,8 @@ class DeleteRecordsTopicResult:
     """Topic of the partitions."""
     partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 2), None, None, False, True),
@@ -104,7 +104,7 @@ class DeleteRecordsTopicResult:
         flexible = version >= 2
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 14, DeleteRecordsPartitionResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -123,8 +123,8 @@ class DeleteRecordsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[DeleteRecordsTopicResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),
@@ -146,7 +146,7 @@ class DeleteRecordsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         topics, pos = read_structs(buf, pos, flexible, 3, DeleteRecordsTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, unknown_tags), pos

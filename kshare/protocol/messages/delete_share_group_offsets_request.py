@@ -27,8 +27,8 @@ class DeleteShareGroupOffsetsRequestTopic:
 
     topic_name: str = ""
     """Topic to forget."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -59,8 +59,8 @@ class DeleteShareGroupOffsetsRequest(Request[DeleteShareGroupOffsetsResponse]):
     """Share group that is to forget topics."""
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)
     """Topics to forget, with every partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, True),

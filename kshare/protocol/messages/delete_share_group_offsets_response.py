@@ -40,8 +40,8 @@ class DeleteShareGroupOffsetsResponseTopic:
     """Why this topic's offsets were not deleted, 0 if they were."""
     error_message: str | None = None
     """Explanation of why the offsets were not deleted; null if they were."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -86,8 +86,8 @@ class DeleteShareGroupOffsetsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     responses: list[DeleteShareGroupOffsetsResponseTopic] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

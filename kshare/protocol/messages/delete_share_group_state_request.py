@@ -36,8 +36,8 @@ class PartitionData:
 
     partition: int = 0
     """Partition number."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 0), None, None, False, True),
@@ -59,7 +59,7 @@ class PartitionData:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _iB.pack(x.partition, 0)
             else:
                 x.encode_into(out, version)
@@ -90,8 +90,8 @@ class DeleteStateData:
     """Topic of the share-partitions."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Share-partitions to forget."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -126,8 +126,8 @@ class DeleteShareGroupStateRequest(Request[DeleteShareGroupStateResponse]):
     """Share group that owned the state."""
     topics: list[DeleteStateData] = field(default_factory=list)
     """Share-partitions to forget, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, True),

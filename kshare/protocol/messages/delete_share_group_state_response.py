@@ -35,8 +35,8 @@ class PartitionResult:
     """Why the state was not deleted, 0 if it was or if there was none."""
     error_message: str | None = None
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 0), None, None, False, True),
@@ -66,8 +66,8 @@ class DeleteStateResult:
     """Topic of the share-partitions."""
     partitions: list[PartitionResult] = field(default_factory=list)
     """Results by share-partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -98,8 +98,8 @@ class DeleteShareGroupStateResponse(Response):
 
     results: list[DeleteStateResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("results", "results", "[]DeleteStateResult", (0, 0), None, None, False, True),

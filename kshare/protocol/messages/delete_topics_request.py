@@ -40,8 +40,8 @@ class DeleteTopicState:
     """Topic to delete by name; null if the id is given."""
     topic_id: bytes = bytes(16)
     """Topic to delete by id; zero if the name is given."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (6, 6), (6, 6), None, False, True),
@@ -77,8 +77,8 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     """Names of topics to delete, up to v5."""
     timeout_ms: int = 0
     """Milliseconds to wait for the controller."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]DeleteTopicState", (6, 6), None, None, False, True),
@@ -111,7 +111,7 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
             topic_names, pos = read_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
         (timeout_ms,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topics, topic_names, timeout_ms, unknown_tags), pos

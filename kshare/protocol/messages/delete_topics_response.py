@@ -41,8 +41,8 @@ class DeletableTopicResult:
     """Why the topic was not deleted, 0 if it was."""
     error_message: str | None = None
     """Explanation of why the topic was not deleted; null if it was. Since v5."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 6), (6, 6), None, False, True),
@@ -85,7 +85,7 @@ class DeletableTopicResult:
         pos += 2
         if version >= 5:
             error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, error_code, error_message, unknown_tags), pos
@@ -104,8 +104,8 @@ class DeleteTopicsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     responses: list[DeletableTopicResult] = field(default_factory=list)
     """One result for each topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 6), None, None, True, True),
@@ -127,7 +127,7 @@ class DeleteTopicsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         responses, pos = read_structs(buf, pos, flexible, 4, DeletableTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, responses, unknown_tags), pos

@@ -50,8 +50,8 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
     follow."""
     permission_type: int = 0
     """1 either, 2 deny, 3 allow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceTypeFilter", "resource_type_filter", "int8", (1, 3), None, None, False, True),
@@ -88,7 +88,7 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
         host_filter, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         operation, permission_type = _bb.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

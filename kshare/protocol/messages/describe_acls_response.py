@@ -43,8 +43,8 @@ class AclDescription:
     """What the rule is about: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; more follow."""
     permission_type: int = 0
     """2 deny, which wins, or 3 allow."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("principal", "principal", "string", (1, 3), None, None, False, True),
@@ -70,7 +70,7 @@ class AclDescription:
         host, pos = (read_compact_string if flexible else read_string)(buf, pos)
         operation, permission_type = _bb.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(principal, host, operation, permission_type, unknown_tags), pos
@@ -88,8 +88,8 @@ class DescribeAclsResource:
     """Whether the name is meant literally (3) or as a prefix (4)."""
     acls: list[AclDescription] = field(default_factory=list)
     """Rules on the resource."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceType", "resource_type", "int8", (1, 3), None, None, False, True),
@@ -118,7 +118,7 @@ class DescribeAclsResource:
         (pattern_type,) = _b.unpack_from(buf, pos)
         pos += 1
         acls, pos = read_structs(buf, pos, flexible, 5, AclDescription.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resource_type, resource_name, pattern_type, acls, unknown_tags), pos
@@ -141,8 +141,8 @@ class DescribeAclsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     resources: list[DescribeAclsResource] = field(default_factory=list)
     """Resources with rules that match."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 3), None, None, False, True),
@@ -168,7 +168,7 @@ class DescribeAclsResponse(Response):
         pos += 6
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         resources, pos = read_structs(buf, pos, flexible, 5, DescribeAclsResource.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, error_message, resources, unknown_tags), pos

@@ -41,8 +41,8 @@ class ComponentData:
     """0 matches the name given, 1 the default, 2 any that has a name."""
     match: str | None = ""
     """Name to match; null with the other match types."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entityType", "entity_type", "string", (0, 1), None, None, False, True),
@@ -67,7 +67,7 @@ class ComponentData:
         (match_type,) = _b.unpack_from(buf, pos)
         pos += 1
         match, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity_type, match_type, match, unknown_tags), pos
@@ -87,8 +87,8 @@ class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
     """Conditions that an entity has to meet."""
     strict: bool = False
     """Whether entities with further parts, not named here, are left out."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("components", "components", "[]ComponentData", (0, 1), None, None, False, True),
@@ -111,7 +111,7 @@ class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
         (strict,) = _B.unpack_from(buf, pos)
         strict = strict != 0
         pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(components, strict, unknown_tags), pos

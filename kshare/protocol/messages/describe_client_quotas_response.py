@@ -39,8 +39,8 @@ class EntityData:
     """Kind of part: user, client-id or ip."""
     entity_name: str | None = ""
     """Name of the part; null is the default for that kind."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entityType", "entity_type", "string", (0, 1), None, None, False, True),
@@ -61,7 +61,7 @@ class EntityData:
         flexible = version >= 1
         entity_type, pos = (read_compact_string if flexible else read_string)(buf, pos)
         entity_name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity_type, entity_name, unknown_tags), pos
@@ -75,8 +75,8 @@ class ValueData:
     """Name of the limit, such as consumer_byte_rate."""
     value: float = 0.0
     """The limit itself, in the unit of its name."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("key", "key", "string", (0, 1), None, None, False, True),
@@ -98,7 +98,7 @@ class ValueData:
         key, pos = (read_compact_string if flexible else read_string)(buf, pos)
         (value,) = _d.unpack_from(buf, pos)
         pos += 8
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(key, value, unknown_tags), pos
@@ -112,8 +112,8 @@ class EntryData:
     """Parts that together say who is limited."""
     values: list[ValueData] = field(default_factory=list)
     """Limits of the entity."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("entity", "entity", "[]EntityData", (0, 1), None, None, False, True),
@@ -134,7 +134,7 @@ class EntryData:
         flexible = version >= 1
         entity, pos = read_structs(buf, pos, flexible, 3, EntityData.decode_from, version)
         values, pos = read_structs(buf, pos, flexible, 10, ValueData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(entity, values, unknown_tags), pos
@@ -157,8 +157,8 @@ class DescribeClientQuotasResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     entries: list[EntryData] | None = field(default_factory=list)
     """Quotas found; null on error."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),
@@ -184,7 +184,7 @@ class DescribeClientQuotasResponse(Response):
         pos += 6
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         entries, pos = read_nullable_structs(buf, pos, flexible, 3, EntryData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, error_message, entries, unknown_tags), pos

@@ -37,8 +37,8 @@ class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """Whose addresses are wanted: 1 brokers, 2 controllers. Since v1."""
     include_fenced_brokers: bool = False
     """Whether to list also brokers that are registered but not in service; since v2."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("includeClusterAuthorizedOperations", "include_cluster_authorized_operations", "bool", (0, 2), None, None, False, True),

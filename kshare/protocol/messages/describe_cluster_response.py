@@ -42,8 +42,8 @@ class DescribeClusterBroker:
     """Rack that the node stands in; null if it has none configured."""
     is_fenced: bool = False
     """Whether the broker is registered but leads nothing and serves nobody; since v2."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("brokerId", "broker_id", "int32", (0, 2), None, None, False, True),
@@ -111,8 +111,8 @@ class DescribeClusterResponse(Response):
     """Nodes of the type asked for."""
     cluster_authorized_operations: int = -2147483648
     """Bit field of what the caller may do with the cluster; -2147483648 if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),

@@ -40,8 +40,8 @@ class DescribeConfigsResource:
     """Name of the topic or group or id of the broker; empty for the default of all brokers."""
     configuration_keys: list[str] | None = field(default_factory=list)
     """Settings of interest; null or an empty list asks for all."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceType", "resource_type", "int8", (1, 4), None, None, False, True),
@@ -66,7 +66,7 @@ class DescribeConfigsResource:
         pos += 1
         resource_name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         configuration_keys, pos = read_nullable_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resource_type, resource_name, configuration_keys, unknown_tags), pos
@@ -89,8 +89,8 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     """Whether to list also all the places a value can come from; since v1."""
     include_documentation: bool = False
     """Whether to send the broker's own help texts too; since v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resources", "resources", "[]DescribeConfigsResource", (1, 4), None, None, False, True),
@@ -123,7 +123,7 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
             (include_documentation,) = _B.unpack_from(buf, pos)
             include_documentation = include_documentation != 0
             pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resources, include_synonyms, include_documentation, unknown_tags), pos

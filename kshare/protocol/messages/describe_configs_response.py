@@ -42,8 +42,8 @@ class DescribeConfigsSynonym:
     """Value given there; null if it is secret or has none."""
     source: int = 0
     """Kind of place, numbered as ConfigSource."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 4), None, None, False, True),
@@ -68,7 +68,7 @@ class DescribeConfigsSynonym:
         value, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         (source,) = _b.unpack_from(buf, pos)
         pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, value, source, unknown_tags), pos
@@ -94,8 +94,8 @@ class DescribeConfigsResourceResult:
     """Type: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password, 0 unknown."""
     documentation: str | None = ""
     """Help text of the broker; null if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 4), None, None, False, True),
@@ -140,7 +140,7 @@ class DescribeConfigsResourceResult:
             pos += 1
         if version >= 3:
             documentation, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -170,8 +170,8 @@ class DescribeConfigsResult:
     """Name or id of the resource."""
     configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
     """Settings of the resource."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 4), None, None, False, True),
@@ -203,7 +203,7 @@ class DescribeConfigsResult:
         pos += 1
         resource_name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         configs, pos = read_structs(buf, pos, flexible, 9, DescribeConfigsResourceResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -229,8 +229,8 @@ class DescribeConfigsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     results: list[DescribeConfigsResult] = field(default_factory=list)
     """Settings, or an error, for each thing asked about."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 4), None, None, False, True),
@@ -252,7 +252,7 @@ class DescribeConfigsResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         results, pos = read_structs(buf, pos, flexible, 7, DescribeConfigsResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, results, unknown_tags), pos

@@ -40,8 +40,8 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
     """Groups to describe, all coordinated by the broker asked."""
     include_authorized_operations: bool = False
     """Whether to tell also which operations the caller is allowed on each group."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groups", "groups", "[]string", (0, 6), None, None, False, True),
@@ -69,7 +69,7 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
             (include_authorized_operations,) = _B.unpack_from(buf, pos)
             include_authorized_operations = include_authorized_operations != 0
             pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(groups, include_authorized_operations, unknown_tags), pos

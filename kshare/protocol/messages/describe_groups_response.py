@@ -50,8 +50,8 @@ class DescribedGroupMember:
     """What the member said when it joined; a ConsumerProtocolSubscription in consumer groups."""
     member_assignment: bytes = b''
     """What the leader gave to the member; a ConsumerProtocolAssignment in consumer groups."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (0, 6), None, None, False, True),
@@ -87,7 +87,7 @@ class DescribedGroupMember:
         client_host, pos = (read_compact_string if flexible else read_string)(buf, pos)
         member_metadata, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
         member_assignment, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -122,8 +122,8 @@ class DescribedGroup:
     """Members of the group at this moment."""
     authorized_operations: int = -2147483648
     """Bit field of what the caller may do with this group; -2147483648 if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 6), None, None, False, True),
@@ -174,7 +174,7 @@ class DescribedGroup:
         if version >= 3:
             (authorized_operations,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -203,8 +203,8 @@ class DescribeGroupsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     groups: list[DescribedGroup] = field(default_factory=list)
     """One description for each group asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 6), None, None, True, True),
@@ -229,7 +229,7 @@ class DescribeGroupsResponse(Response):
             (throttle_time_ms,) = _i.unpack_from(buf, pos)
             pos += 4
         groups, pos = read_structs(buf, pos, flexible, 12, DescribedGroup.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, groups, unknown_tags), pos

@@ -33,8 +33,8 @@ class DescribableLogDirTopic:
     """Topic of interest."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of interest."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (1, 5), None, None, False, True),
@@ -60,7 +60,7 @@ class DescribableLogDirTopic:
         flexible = version >= 2
         topic, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, partitions, unknown_tags), pos
@@ -78,8 +78,8 @@ class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
 
     topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
     """Partitions of interest by topic; null asks for all."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]DescribableLogDirTopic", (1, 5), (1, 5), None, False, True),
@@ -97,7 +97,7 @@ class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         topics, pos = read_nullable_structs(buf, pos, flexible, 3, DescribableLogDirTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topics, unknown_tags), pos

@@ -41,8 +41,8 @@ class DescribeLogDirsPartition:
     """How many offsets the replica is behind, or a replica on its way in is behind the one it replaces."""
     is_future_key: bool = False
     """Whether this is a copy on its way in from another directory."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 5), None, None, False, True),
@@ -65,7 +65,7 @@ class DescribeLogDirsPartition:
         partition_index, partition_size, offset_lag, is_future_key = _iqqB.unpack_from(buf, pos)
         is_future_key = is_future_key != 0
         pos += 21
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, partition_size, offset_lag, is_future_key, unknown_tags), pos
@@ -79,8 +79,8 @@ class DescribeLogDirsTopic:
     """Topic of the partitions."""
     partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
     """Partitions in the directory."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 5), None, None, False, True),
@@ -101,7 +101,7 @@ class DescribeLogDirsTopic:
         flexible = version >= 2
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 21, DescribeLogDirsPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -123,8 +123,8 @@ class DescribeLogDirsResult:
     """Bytes still free for the broker on the disk; -1 if they are not known. Since v4."""
     is_cordoned: bool = False
     """Whether the directory takes no new partitions; since v5."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 5), None, None, False, True),
@@ -166,7 +166,7 @@ class DescribeLogDirsResult:
             (is_cordoned,) = _B.unpack_from(buf, pos)
             is_cordoned = is_cordoned != 0
             pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -195,8 +195,8 @@ class DescribeLogDirsResponse(Response):
     """Why nothing can be told, 0 if directories speak for themselves; since v3."""
     results: list[DescribeLogDirsResult] = field(default_factory=list)
     """One result for each log directory."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 5), None, None, False, True),
@@ -225,7 +225,7 @@ class DescribeLogDirsResponse(Response):
             (error_code,) = _h.unpack_from(buf, pos)
             pos += 2
         results, pos = read_structs(buf, pos, flexible, 5, DescribeLogDirsResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, results, unknown_tags), pos

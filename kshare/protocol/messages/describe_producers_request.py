@@ -31,8 +31,8 @@ class TopicRequest:
     """Topic asked about."""
     partition_indexes: list[int] = field(default_factory=list)
     """Partition numbers asked about."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -70,8 +70,8 @@ class DescribeProducersRequest(Request[DescribeProducersResponse]):
 
     topics: list[TopicRequest] = field(default_factory=list)
     """Partitions asked about, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]TopicRequest", (0, 0), None, None, False, True),

@@ -46,8 +46,8 @@ class ProducerState:
     """Epoch of the transaction coordinator that wrote its last marker."""
     current_txn_start_offset: int = -1
     """Where its open transaction begins, which holds read-committed readers back; -1 if none is open."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("producerId", "producer_id", "int64", (0, 0), None, None, False, True),
@@ -82,7 +82,7 @@ class ProducerState:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _qiiqiqB.pack(x.producer_id, x.producer_epoch, x.last_sequence, x.last_timestamp, x.coordinator_epoch, x.current_txn_start_offset, 0)
             else:
                 x.encode_into(out, version)
@@ -117,8 +117,8 @@ class PartitionResponse:
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     active_producers: list[ProducerState] = field(default_factory=list)
     """Producers that wrote recently enough to be remembered."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, True),
@@ -151,8 +151,8 @@ class TopicResponse:
     """Topic that the answers are about."""
     partitions: list[PartitionResponse] = field(default_factory=list)
     """Answers by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -185,8 +185,8 @@ class DescribeProducersResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[TopicResponse] = field(default_factory=list)
     """Answers by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

@@ -33,8 +33,8 @@ class PartitionData:
 
     partition_index: int = 0
     """Partition number, always 0."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 2), None, None, False, True),
@@ -56,7 +56,7 @@ class PartitionData:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _iB.pack(x.partition_index, 0)
             else:
                 x.encode_into(out, version)
@@ -87,8 +87,8 @@ class TopicData:
     """Topic of interest; __cluster_metadata is the only one there is."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Partitions of interest."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 2), None, None, False, True),
@@ -120,8 +120,8 @@ class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
 
     topics: list[TopicData] = field(default_factory=list)
     """Quorum logs of interest, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]TopicData", (0, 2), None, None, False, True),

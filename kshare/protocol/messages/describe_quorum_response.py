@@ -47,8 +47,8 @@ class ReplicaState:
     """When the node last fetched, in milliseconds since 1970 by the leader's clock; -1 if not known."""
     last_caught_up_timestamp: int = -1
     """When the node last had everything, in milliseconds since 1970 by the leader's clock; -1 if not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("replicaId", "replica_id", "int32", (0, 2), None, None, False, True),
@@ -114,8 +114,8 @@ class PartitionData:
     """Controllers that vote, with their progress."""
     observers: list[ReplicaState] = field(default_factory=list)
     """Brokers and other nodes that only follow, with their progress."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 2), None, None, False, True),
@@ -170,8 +170,8 @@ class TopicData:
     """Topic of the quorum's log."""
     partitions: list[PartitionData] = field(default_factory=list)
     """State by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 2), None, None, False, True),
@@ -201,8 +201,8 @@ class Listener:
     """Host name or IP address of the listener."""
     port: int = 0
     """TCP port of the listener."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 2), None, None, False, True),
@@ -239,8 +239,8 @@ class Node:
     """Id of the voter."""
     listeners: list[Listener] = field(default_factory=list)
     """Addresses that the voter listens on."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (2, 2), None, None, False, True),
@@ -283,8 +283,8 @@ class DescribeQuorumResponse(Response):
     """State by topic."""
     nodes: list[Node] = field(default_factory=list)
     """Addresses of the voters; since v2."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 2), None, None, False, True),

@@ -32,8 +32,8 @@ class DescribeShareGroupOffsetsRequestTopic:
     """Topic of interest."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of interest."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 1), None, None, False, True),
@@ -61,8 +61,8 @@ class DescribeShareGroupOffsetsRequestGroup:
     """Share group to describe."""
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
     """Partitions of interest by topic; null asks for all that the group has state for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 1), None, None, False, True),
@@ -94,8 +94,8 @@ class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse
 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
     """Groups to describe, all coordinated by the broker asked."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groups", "groups", "[]DescribeShareGroupOffsetsRequestGroup", (0, 1), None, None, False, True),

@@ -46,8 +46,8 @@ class DescribeShareGroupOffsetsResponsePartition:
     """Why there is no offset for this partition, 0 if there is."""
     error_message: str | None = None
     """Explanation of the partition's error; null if there is none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 1), None, None, False, True),
@@ -99,8 +99,8 @@ class DescribeShareGroupOffsetsResponseTopic:
     """Id of that topic, which tells it from an earlier one of the same name."""
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(default_factory=list)
     """Offsets by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 1), None, None, False, True),
@@ -135,8 +135,8 @@ class DescribeShareGroupOffsetsResponseGroup:
     """Why the whole group could not be described, 0 if it was."""
     error_message: str | None = None
     """Explanation of the group's error; null if there is none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 1), None, None, False, True),
@@ -177,8 +177,8 @@ class DescribeShareGroupOffsetsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)
     """One result for each group asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),

@@ -32,8 +32,8 @@ class TopicRequest:
 
     name: str = ""
     """Topic to describe."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -58,8 +58,8 @@ class Cursor:
     """Topic to go on with."""
     partition_index: int = 0
     """First partition of that topic that is still to be described."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -96,8 +96,8 @@ class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
     """Most partitions to describe in one response; the broker has a cap of its own."""
     cursor: Cursor | None = None
     """Place to go on from; null begins at the front."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]TopicRequest", (0, 0), None, None, False, True),

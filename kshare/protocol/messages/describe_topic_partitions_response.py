@@ -57,8 +57,8 @@ class DescribeTopicPartitionsResponsePartition:
     """Brokers that were eligible before all failed; null if not kept."""
     offline_replicas: list[int] = field(default_factory=list)
     """Brokers whose replica can't be reached or is on a failed disk."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, True),
@@ -121,8 +121,8 @@ class DescribeTopicPartitionsResponseTopic:
     """Partitions of the topic that fit on this page."""
     topic_authorized_operations: int = -2147483648
     """Bit field of what the caller may do with the topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, True),
@@ -179,8 +179,8 @@ class Cursor:
     """Topic that the next page begins with."""
     partition_index: int = 0
     """Partition that the next page begins with."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -216,8 +216,8 @@ class DescribeTopicPartitionsResponse(Response):
     """Topics described on this page, by name in ascending order."""
     next_cursor: Cursor | None = None
     """Cursor to ask for the next page with; null on the last one."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, True, True),

@@ -33,8 +33,8 @@ class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
 
     transactional_ids: list[str] = field(default_factory=list)
     """Transactional ids to describe, all coordinated by the broker asked."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalIds", "transactional_ids", "[]string", (0, 0), None, None, False, True),

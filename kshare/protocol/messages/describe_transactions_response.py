@@ -35,8 +35,8 @@ class TopicData:
     """Topic with partitions in the transaction."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers in the transaction."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (0, 0), None, None, False, True),
@@ -81,8 +81,8 @@ class TransactionState:
     """Epoch of that producer id."""
     topics: list[TopicData] = field(default_factory=list)
     """Partitions in the transaction, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, True),
@@ -139,8 +139,8 @@ class DescribeTransactionsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     transaction_states: list[TransactionState] = field(default_factory=list)
     """One description for each transactional id."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

@@ -27,8 +27,8 @@ class UserName:
 
     name: str = ""
     """Name of the user."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -57,8 +57,8 @@ class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsRe
 
     users: list[UserName] | None = field(default_factory=list)
     """Users of interest; null or an empty list asks for all."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("users", "users", "[]UserName", (0, 0), (0, 0), None, False, True),

@@ -38,8 +38,8 @@ class CredentialInfo:
     """1 SCRAM-SHA-256, 2 SCRAM-SHA-512, 0 unknown."""
     iterations: int = 0
     """How often the password is hashed; the higher, the dearer to guess."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("mechanism", "mechanism", "int8", (0, 0), None, None, False, True),
@@ -62,7 +62,7 @@ class CredentialInfo:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _biB.pack(x.mechanism, x.iterations, 0)
             else:
                 x.encode_into(out, version)
@@ -97,8 +97,8 @@ class DescribeUserScramCredentialsResult:
     """Explanation of the user's error; null if there is none."""
     credential_infos: list[CredentialInfo] = field(default_factory=list)
     """Credentials of the user."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("user", "user", "string", (0, 0), None, None, False, True),
@@ -142,8 +142,8 @@ class DescribeUserScramCredentialsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     results: list[DescribeUserScramCredentialsResult] = field(default_factory=list)
     """One result for each user."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

@@ -37,8 +37,8 @@ class TopicPartitions:
     """Topic of the partitions."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers to elect leaders for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (0, 2), None, None, False, True),
@@ -64,7 +64,7 @@ class TopicPartitions:
         flexible = version >= 2
         topic, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, partitions, unknown_tags), pos
@@ -86,8 +86,8 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """Partitions to elect leaders for; null means all."""
     timeout_ms: int = 60000
     """Milliseconds to wait for the elections."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("electionType", "election_type", "int8", (1, 2), None, None, False, True),
@@ -118,7 +118,7 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
         topic_partitions, pos = read_nullable_structs(buf, pos, flexible, 3, TopicPartitions.decode_from, version)
         (timeout_ms,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(election_type, topic_partitions, timeout_ms, unknown_tags), pos

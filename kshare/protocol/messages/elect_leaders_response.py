@@ -41,8 +41,8 @@ class PartitionResult:
     """Why the leader did not change, 0 if it did; ELECTION_NOT_NEEDED if it is the right one already."""
     error_message: str | None = ""
     """Explanation of why the leader did not change; null if it did."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionId", "partition_id", "int32", (0, 2), None, None, False, True),
@@ -65,7 +65,7 @@ class PartitionResult:
         partition_id, error_code = _ih.unpack_from(buf, pos)
         pos += 6
         error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_id, error_code, error_message, unknown_tags), pos
@@ -79,8 +79,8 @@ class ReplicaElectionResult:
     """Topic of the partitions."""
     partition_result: list[PartitionResult] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (0, 2), None, None, False, True),
@@ -101,7 +101,7 @@ class ReplicaElectionResult:
         flexible = version >= 2
         topic, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partition_result, pos = read_structs(buf, pos, flexible, 8, PartitionResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, partition_result, unknown_tags), pos
@@ -122,8 +122,8 @@ class ElectLeadersResponse(Response):
     """Why there was no election at all, 0 if partitions speak for themselves; since v1."""
     replica_election_results: list[ReplicaElectionResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),
@@ -154,7 +154,7 @@ class ElectLeadersResponse(Response):
             (error_code,) = _h.unpack_from(buf, pos)
             pos += 2
         replica_election_results, pos = read_structs(buf, pos, flexible, 3, ReplicaElectionResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, replica_election_results, unknown_tags), pos

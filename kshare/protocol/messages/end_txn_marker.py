@@ -28,8 +28,8 @@ class EndTxnMarker(Message):
 
     coordinator_epoch: int = 0
     """Epoch of the transaction coordinator that wrote the marker, so that a deposed one is noticed."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("coordinatorEpoch", "coordinator_epoch", "int32", (0, 0), None, None, False, False),
@@ -44,5 +44,5 @@ class EndTxnMarker(Message):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         (coordinator_epoch,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags = None
+        unknown_tags = b""
         return cls(coordinator_epoch, unknown_tags), pos

@@ -42,8 +42,8 @@ class EndTxnRequest(Request[EndTxnResponse]):
     """Epoch of the producer id; one lower than the stored epoch is fenced."""
     committed: bool = False
     """True commits, false aborts."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 5), None, None, False, True),
@@ -68,7 +68,7 @@ class EndTxnRequest(Request[EndTxnResponse]):
         producer_id, producer_epoch, committed = _qhB.unpack_from(buf, pos)
         committed = committed != 0
         pos += 11
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(transactional_id, producer_id, producer_epoch, committed, unknown_tags), pos

@@ -37,8 +37,8 @@ class EndTxnResponse(Response):
     """Producer id for the next transaction, since v5; -1 on error."""
     producer_epoch: int = -1
     """Epoch for the next transaction, since v5, raised with each one; -1 on error."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 5), None, None, False, True),
@@ -67,7 +67,7 @@ class EndTxnResponse(Response):
         if version >= 5:
             producer_id, producer_epoch = _qh.unpack_from(buf, pos)
             pos += 10
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, producer_id, producer_epoch, unknown_tags), pos

@@ -15,18 +15,18 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_compact_nullable_string,
     read_compact_string,
-    read_count,
     read_numbers,
     read_string,
     read_structs,
     read_tags,
     read_uuid,
-    tagged,
+    split_tags,
     write_compact_nullable_string,
     write_compact_string,
-    write_count,
     write_numbers,
     write_string,
     write_structs,
@@ -38,7 +38,6 @@ _i = Struct(">i")
 _ii = Struct(">ii")
 _iiib = Struct(">iiib")
 _iq = Struct(">iq")
-_iqB = Struct(">iqB")
 _q = Struct(">q")
 
 
@@ -50,8 +49,8 @@ class ReplicaState:
     """Broker id of the follower; -1 for a consumer."""
     replica_epoch: int = -1
     """Epoch of that broker's registration, so that a restarted one is told apart; -1 if not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("replicaId", "replica_id", "int32", (15, 18), None, None, False, True),
@@ -68,33 +67,6 @@ class ReplicaState:
         pos += 12
         unknown_tags, pos = read_tags(buf, pos)
         return cls(replica_id, replica_epoch, unknown_tags), pos
-
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[ReplicaState], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iqB.pack(x.replica_id, x.replica_epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[ReplicaState], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 13)
-        end = start + count * 13
-        if end <= len(buf):
-            items = [
-                ReplicaState(replica_id, replica_epoch)
-                for replica_id, replica_epoch, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
-                if not tags
-            ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 13, ReplicaState.decode_from, version)
 
 
 @dataclass(slots=True)
@@ -117,8 +89,8 @@ class FetchPartition:
     """Disk directory of the follower's replica; zero from consumers. Since v17."""
     high_watermark: int = 9223372036854775807
     """High watermark as the follower knows it; the largest int64 if it does not. Since v18."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (4, 18), None, None, False, True),
@@ -145,16 +117,16 @@ class FetchPartition:
             out += _q.pack(self.log_start_offset)
         out += _i.pack(self.partition_max_bytes)
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if version >= 17 and self.replica_directory_id != bytes(16):
                 part = bytearray()
                 write_uuid(part, self.replica_directory_id)
-                known.append((0, part))
+                known[0] = part
             if version >= 18 and self.high_watermark != 9223372036854775807:
                 part = bytearray()
                 part += _q.pack(self.high_watermark)
-                known.append((1, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[1] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -181,20 +153,21 @@ class FetchPartition:
             pos += 8
         (partition_max_bytes,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags and version >= 17:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags and version >= 17:
+                    part = tags.pop(0)
                     replica_directory_id, end = read_uuid(part, 0)
                     check_tag_end(part, end)
-                if 1 in unknown_tags and version >= 18:
-                    part = unknown_tags.pop(1)
+                if 1 in tags and version >= 18:
+                    part = tags.pop(1)
                     (high_watermark,) = _q.unpack_from(part, 0)
                     end = 8
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             partition,
             current_leader_epoch,
@@ -218,8 +191,8 @@ class FetchTopic:
     """Topic to read, since v13."""
     partitions: list[FetchPartition] = field(default_factory=list)
     """Partitions of that topic to read."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (4, 12), None, None, True, True),
@@ -249,7 +222,7 @@ class FetchTopic:
         if version >= 13:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 16, FetchPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, topic_id, partitions, unknown_tags), pos
@@ -265,8 +238,8 @@ class ForgottenTopic:
     """Topic of the dropped partitions, since v13."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers to drop."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (7, 12), None, None, True, True),
@@ -296,7 +269,7 @@ class ForgottenTopic:
         if version >= 13:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, topic_id, partitions, unknown_tags), pos
@@ -337,8 +310,8 @@ class FetchRequest(Request[FetchResponse]):
     """Partitions to drop from the fetch session."""
     rack_id: str = ""
     """Rack of the consumer, so that it can be sent to a nearer replica; empty if it has none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("clusterId", "cluster_id", "string", (12, 18), (12, 18), (0, 12, 18), True, True),
@@ -374,16 +347,16 @@ class FetchRequest(Request[FetchResponse]):
         if version < 15 and self.replica_state != ReplicaState():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if self.cluster_id is not None:
                 part = bytearray()
                 write_compact_nullable_string(part, self.cluster_id)
-                known.append((0, part))
+                known[0] = part
             if version >= 15 and self.replica_state != ReplicaState():
                 part = bytearray()
                 self.replica_state.encode_into(part, version)
-                known.append((1, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[1] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -410,19 +383,20 @@ class FetchRequest(Request[FetchResponse]):
             forgotten_topics_data, pos = read_structs(buf, pos, flexible, 3, ForgottenTopic.decode_from, version)
         if version >= 11:
             rack_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags:
+                    part = tags.pop(0)
                     cluster_id, end = read_compact_nullable_string(part, 0)
                     check_tag_end(part, end)
-                if 1 in unknown_tags and version >= 15:
-                    part = unknown_tags.pop(1)
+                if 1 in tags and version >= 15:
+                    part = tags.pop(1)
                     replica_state, end = ReplicaState.decode_from(part, 0, version)
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             cluster_id,
             replica_id,

@@ -13,21 +13,21 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_compact_nullable_string,
     read_compact_records,
     read_compact_string,
-    read_count,
     read_nullable_structs,
     read_records,
     read_string,
     read_structs,
     read_tags,
     read_uuid,
-    tagged,
+    split_tags,
     write_compact_nullable_bytes,
     write_compact_nullable_string,
     write_compact_string,
-    write_count,
     write_nullable_bytes,
     write_string,
     write_structs,
@@ -39,12 +39,9 @@ _hi = Struct(">hi")
 _i = Struct(">i")
 _ihqq = Struct(">ihqq")
 _ii = Struct(">ii")
-_iiB = Struct(">iiB")
 _iq = Struct(">iq")
-_iqB = Struct(">iqB")
 _q = Struct(">q")
 _qi = Struct(">qi")
-_qiB = Struct(">qiB")
 _qq = Struct(">qq")
 
 
@@ -56,8 +53,8 @@ class EpochEndOffset:
     """Largest leader epoch that both logs share."""
     end_offset: int = -1
     """Offset at which that epoch ends on the leader."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("epoch", "epoch", "int32", (12, 18), None, None, False, True),
@@ -75,33 +72,6 @@ class EpochEndOffset:
         unknown_tags, pos = read_tags(buf, pos)
         return cls(epoch, end_offset, unknown_tags), pos
 
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[EpochEndOffset], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iqB.pack(x.epoch, x.end_offset, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[EpochEndOffset], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 13)
-        end = start + count * 13
-        if end <= len(buf):
-            items = [
-                EpochEndOffset(epoch, end_offset)
-                for epoch, end_offset, tags in _iqB.iter_unpack(memoryview(buf)[start:end])
-                if not tags
-            ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 13, EpochEndOffset.decode_from, version)
-
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
@@ -111,8 +81,8 @@ class LeaderIdAndEpoch:
     """Broker that leads the partition now; -1 if it is not known."""
     leader_epoch: int = -1
     """Epoch of that leadership; the higher of two is the newer, and -1 means not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("leaderId", "leader_id", "int32", (12, 18), None, None, False, True),
@@ -130,33 +100,6 @@ class LeaderIdAndEpoch:
         unknown_tags, pos = read_tags(buf, pos)
         return cls(leader_id, leader_epoch, unknown_tags), pos
 
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[LeaderIdAndEpoch], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iiB.pack(x.leader_id, x.leader_epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[LeaderIdAndEpoch], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 9)
-        end = start + count * 9
-        if end <= len(buf):
-            items = [
-                LeaderIdAndEpoch(leader_id, leader_epoch)
-                for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-                if not tags
-            ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
-
 
 @dataclass(slots=True)
 class SnapshotId:
@@ -166,8 +109,8 @@ class SnapshotId:
     """Offset that the snapshot reaches up to."""
     epoch: int = -1
     """Leader epoch of the snapshot's last record."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("endOffset", "end_offset", "int64", (12, 18), None, None, False, True),
@@ -185,33 +128,6 @@ class SnapshotId:
         unknown_tags, pos = read_tags(buf, pos)
         return cls(end_offset, epoch, unknown_tags), pos
 
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[SnapshotId], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _qiB.pack(x.end_offset, x.epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[SnapshotId], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 13)
-        end = start + count * 13
-        if end <= len(buf):
-            items = [
-                SnapshotId(end_offset, epoch)
-                for end_offset, epoch, tags in _qiB.iter_unpack(memoryview(buf)[start:end])
-                if not tags
-            ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 13, SnapshotId.decode_from, version)
-
 
 @dataclass(slots=True)
 class AbortedTransaction:
@@ -221,8 +137,8 @@ class AbortedTransaction:
     """Producer whose records have to be skipped."""
     first_offset: int = 0
     """Offset to begin skipping at, up to that producer's abort marker."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("producerId", "producer_id", "int64", (4, 18), None, None, False, True),
@@ -242,7 +158,7 @@ class AbortedTransaction:
         flexible = version >= 12
         producer_id, first_offset = _qq.unpack_from(buf, pos)
         pos += 16
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(producer_id, first_offset, unknown_tags), pos
@@ -274,8 +190,8 @@ class PartitionData:
     """Broker that the consumer should read from instead; -1 for this one."""
     records: Buffer | None = None
     """Record batches as stored; the first may begin before the offset asked for, the last may be cut off."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (4, 18), None, None, False, True),
@@ -309,20 +225,20 @@ class PartitionData:
         if version < 12 and self.snapshot_id != SnapshotId():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if self.diverging_epoch != EpochEndOffset():
                 part = bytearray()
                 self.diverging_epoch.encode_into(part, version)
-                known.append((0, part))
+                known[0] = part
             if self.current_leader != LeaderIdAndEpoch():
                 part = bytearray()
                 self.current_leader.encode_into(part, version)
-                known.append((1, part))
+                known[1] = part
             if self.snapshot_id != SnapshotId():
                 part = bytearray()
                 self.snapshot_id.encode_into(part, version)
-                known.append((2, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[2] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -344,23 +260,24 @@ class PartitionData:
             (preferred_read_replica,) = _i.unpack_from(buf, pos)
             pos += 4
         records, pos = (read_compact_records if flexible else read_records)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags:
+                    part = tags.pop(0)
                     diverging_epoch, end = EpochEndOffset.decode_from(part, 0, version)
                     check_tag_end(part, end)
-                if 1 in unknown_tags:
-                    part = unknown_tags.pop(1)
+                if 1 in tags:
+                    part = tags.pop(1)
                     current_leader, end = LeaderIdAndEpoch.decode_from(part, 0, version)
                     check_tag_end(part, end)
-                if 2 in unknown_tags:
-                    part = unknown_tags.pop(2)
+                if 2 in tags:
+                    part = tags.pop(2)
                     snapshot_id, end = SnapshotId.decode_from(part, 0, version)
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             partition_index,
             error_code,
@@ -387,8 +304,8 @@ class FetchableTopicResponse:
     """Topic that was read, since v13."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Results by partition; in a session those without news are left out."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (4, 12), None, None, True, True),
@@ -418,7 +335,7 @@ class FetchableTopicResponse:
         if version >= 13:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 30, PartitionData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, topic_id, partitions, unknown_tags), pos
@@ -436,8 +353,8 @@ class NodeEndpoint:
     """TCP port to connect to."""
     rack: str | None = None
     """Rack that the broker stands in; null if it has none configured."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (16, 18), None, None, False, True),
@@ -489,8 +406,8 @@ class FetchResponse(Response):
     """Results by topic."""
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
     """Addresses of the leaders named in this response, so that a moved partition can be followed at once."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (4, 18), None, None, True, True),
@@ -511,12 +428,12 @@ class FetchResponse(Response):
         if version < 16 and self.node_endpoints:
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if version >= 16 and self.node_endpoints:
                 part = bytearray()
                 write_structs(part, self.node_endpoints, True, version)
-                known.append((0, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[0] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -532,15 +449,16 @@ class FetchResponse(Response):
             error_code, session_id = _hi.unpack_from(buf, pos)
             pos += 6
         responses, pos = read_structs(buf, pos, flexible, 3, FetchableTopicResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags and version >= 16:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags and version >= 16:
+                    part = tags.pop(0)
                     node_endpoints, end = read_structs(part, 0, True, 11, NodeEndpoint.decode_from, version)
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             throttle_time_ms,
             error_code,

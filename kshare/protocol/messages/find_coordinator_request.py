@@ -45,8 +45,8 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     (v6)."""
     coordinator_keys: list[str] = field(default_factory=list)
     """Ids whose coordinators are wanted, since v4."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("key", "key", "string", (0, 3), None, None, False, True),
@@ -86,7 +86,7 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
             pos += 1
         if version >= 4:
             coordinator_keys, pos = read_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(key, key_type, coordinator_keys, unknown_tags), pos

@@ -49,8 +49,8 @@ class Coordinator:
     again."""
     error_message: str | None = ""
     """Explanation of why there is no coordinator; null or empty if there is one."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("key", "key", "string", (4, 6), None, None, False, True),
@@ -106,8 +106,8 @@ class FindCoordinatorResponse(Response):
     """TCP port of the coordinator, up to v3."""
     coordinators: list[Coordinator] = field(default_factory=list)
     """One answer for each key, since v4."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 6), None, None, True, True),
@@ -178,7 +178,7 @@ class FindCoordinatorResponse(Response):
             pos += 4
         if version >= 4:
             coordinators, pos = read_structs(buf, pos, flexible, 14, Coordinator.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

@@ -31,8 +31,8 @@ class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse
 
     client_instance_id: bytes = bytes(16)
     """Id the broker gave to this client instance; zero asks for a new one."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("clientInstanceId", "client_instance_id", "uuid", (0, 0), None, None, False, True),

@@ -13,12 +13,12 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     read_compact_string,
-    read_numbers,
+    read_int8s,
     read_tags,
     read_uuid,
     read_values,
     write_compact_string,
-    write_numbers,
+    write_int8s,
     write_tags,
     write_uuid,
     write_values,
@@ -46,7 +46,7 @@ class GetTelemetrySubscriptionsResponse(Response):
     """Id to use from now on, new if the request had none."""
     subscription_id: int = 0
     """Number of this set of wishes; a push that names another is told to ask again."""
-    accepted_compression_types: list[int] = field(default_factory=list)
+    accepted_compression_types: bytes = b""
     """Codecs the broker takes, best first: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
     push_interval_ms: int = 0
     """Milliseconds between pushes."""
@@ -56,8 +56,8 @@ class GetTelemetrySubscriptionsResponse(Response):
     """Whether counters are sent as change since the last push (true) or as totals (false)."""
     requested_metrics: list[str] = field(default_factory=list)
     """Prefixes of metric names wanted; a single empty one wants all, an empty list wants none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),
@@ -75,7 +75,7 @@ class GetTelemetrySubscriptionsResponse(Response):
         out += _ih.pack(self.throttle_time_ms, self.error_code)
         write_uuid(out, self.client_instance_id)
         out += _i.pack(self.subscription_id)
-        write_numbers(out, self.accepted_compression_types, True, "b")
+        write_int8s(out, self.accepted_compression_types, True)
         out += _iiB.pack(self.push_interval_ms, self.telemetry_max_bytes, 1 if self.delta_temporality else 0)
         write_values(out, self.requested_metrics, True, write_compact_string)
         write_tags(out, self.unknown_tags)
@@ -87,7 +87,7 @@ class GetTelemetrySubscriptionsResponse(Response):
         client_instance_id, pos = read_uuid(buf, pos)
         (subscription_id,) = _i.unpack_from(buf, pos)
         pos += 4
-        accepted_compression_types, pos = read_numbers(buf, pos, True, "b", 1)
+        accepted_compression_types, pos = read_int8s(buf, pos, True)
         push_interval_ms, telemetry_max_bytes, delta_temporality = _iiB.unpack_from(buf, pos)
         delta_temporality = delta_temporality != 0
         pos += 9

@@ -46,8 +46,8 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
     """Id of the member that is alive."""
     group_instance_id: str | None = None
     """Id of a static member; null for a dynamic one."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 4), None, None, False, True),
@@ -80,7 +80,7 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
         member_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
         if version >= 3:
             group_instance_id, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(group_id, generation_id, member_id, group_instance_id, unknown_tags), pos

@@ -34,8 +34,8 @@ class HeartbeatResponse(Response):
     error_code: int = 0
     """0 if all is well; REBALANCE_IN_PROGRESS means join again, UNKNOWN_MEMBER_ID that the member was
     dropped."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 4), None, None, True, True),
@@ -61,7 +61,7 @@ class HeartbeatResponse(Response):
             pos += 4
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, unknown_tags), pos

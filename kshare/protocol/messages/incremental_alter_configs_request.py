@@ -42,8 +42,8 @@ class AlterableConfig:
     """0 sets, 1 goes back to the default, 2 appends to a list, 3 takes away from a list."""
     value: str | None = field(default="", repr=False)
     """New value, or the part to append or take away; null when going back to the default."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 1), None, None, False, True),
@@ -73,7 +73,7 @@ class AlterableConfig:
         (config_operation,) = _b.unpack_from(buf, pos)
         pos += 1
         value, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, config_operation, value, unknown_tags), pos
@@ -89,8 +89,8 @@ class AlterConfigsResource:
     """Name or id of the resource; empty for the default of all brokers. A group need not exist yet."""
     configs: list[AlterableConfig] = field(default_factory=list)
     """Changes to make."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceType", "resource_type", "int8", (0, 1), None, None, False, True),
@@ -120,7 +120,7 @@ class AlterConfigsResource:
         pos += 1
         resource_name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         configs, pos = read_structs(buf, pos, flexible, 4, AlterableConfig.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resource_type, resource_name, configs, unknown_tags), pos
@@ -141,8 +141,8 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     """Things whose settings change."""
     validate_only: bool = False
     """Whether only to check if it would work."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resources", "resources", "[]AlterConfigsResource", (0, 1), None, None, False, True),
@@ -165,7 +165,7 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
         (validate_only,) = _B.unpack_from(buf, pos)
         validate_only = validate_only != 0
         pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(resources, validate_only, unknown_tags), pos

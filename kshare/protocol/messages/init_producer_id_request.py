@@ -48,8 +48,8 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     """Whether an outside coordinator decides on the transactions, so that none times out; since v6."""
     keep_prepared_txn: bool = False
     """Whether a transaction left open by the last producer is kept and not aborted; since v6."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 6), (0, 6), None, False, True),
@@ -95,7 +95,7 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
             enable2_pc = enable2_pc != 0
             keep_prepared_txn = keep_prepared_txn != 0
             pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

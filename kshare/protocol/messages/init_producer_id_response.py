@@ -41,8 +41,8 @@ class InitProducerIdResponse(Response):
     """Producer id of the transaction that was kept open; -1 if there is none. Since v6."""
     ongoing_txn_producer_epoch: int = -1
     """Epoch of the transaction that was kept open; -1 if there is none. Since v6."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 6), None, None, True, True),
@@ -75,7 +75,7 @@ class InitProducerIdResponse(Response):
         if version >= 6:
             ongoing_txn_producer_id, ongoing_txn_producer_epoch = _qh.unpack_from(buf, pos)
             pos += 10
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

@@ -39,8 +39,8 @@ class PartitionData:
     """Group epoch at this moment; state written under an older one is fenced from now on."""
     start_offset: int = 0
     """Offset to begin at (the SPSO); -1 leaves it to share.auto.offset.reset at the first fetch."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 0), None, None, False, True),
@@ -64,7 +64,7 @@ class PartitionData:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _iiqB.pack(x.partition, x.state_epoch, x.start_offset, 0)
             else:
                 x.encode_into(out, version)
@@ -95,8 +95,8 @@ class InitializeStateData:
     """Topic of the share-partitions."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Share-partitions to initialize."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -130,8 +130,8 @@ class InitializeShareGroupStateRequest(Request[InitializeShareGroupStateResponse
     """Share group that owns the state."""
     topics: list[InitializeStateData] = field(default_factory=list)
     """Share-partitions to initialize, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, True),

@@ -42,8 +42,8 @@ class JoinGroupRequestProtocol:
     """Name of the assignor."""
     metadata: bytes = b''
     """What the assignor needs to know of the member; a ConsumerProtocolSubscription in consumer groups."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 9), None, None, False, True),
@@ -69,7 +69,7 @@ class JoinGroupRequestProtocol:
         flexible = version >= 6
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         metadata, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, metadata, unknown_tags), pos
@@ -101,8 +101,8 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
     """Assignors the member can work with, the one it likes best first."""
     reason: str | None = None
     """Why the member joins or rejoins, for the broker's log; null if it does not say. Since v8."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 9), None, None, False, True),
@@ -154,7 +154,7 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
         protocols, pos = read_structs(buf, pos, flexible, 3, JoinGroupRequestProtocol.decode_from, version)
         if version >= 8:
             reason, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

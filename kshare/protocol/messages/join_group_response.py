@@ -46,8 +46,8 @@ class JoinGroupResponseMember:
     """Id of a static member; null for a dynamic one."""
     metadata: bytes = b''
     """What the member said when it joined."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (0, 9), None, None, False, True),
@@ -74,7 +74,7 @@ class JoinGroupResponseMember:
         if version >= 5:
             group_instance_id, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         metadata, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(member_id, group_instance_id, metadata, unknown_tags), pos
@@ -107,8 +107,8 @@ class JoinGroupResponse(Response):
     """Id that the coordinator knows this member by."""
     members: list[JoinGroupResponseMember] = field(default_factory=list)
     """All members with their subscriptions, for the leader; empty for others."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (2, 9), None, None, True, True),
@@ -167,7 +167,7 @@ class JoinGroupResponse(Response):
             pos += 1
         member_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
         members, pos = read_structs(buf, pos, flexible, 4, JoinGroupResponseMember.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

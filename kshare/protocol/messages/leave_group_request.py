@@ -37,8 +37,8 @@ class MemberIdentity:
     """Id of a static member that leaves; null for a dynamic one."""
     reason: str | None = None
     """Why the member leaves, for the broker's log; null if it does not say."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (3, 5), None, None, False, True),
@@ -65,7 +65,7 @@ class MemberIdentity:
         group_instance_id, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         if version >= 5:
             reason, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(member_id, group_instance_id, reason, unknown_tags), pos
@@ -87,8 +87,8 @@ class LeaveGroupRequest(Request[LeaveGroupResponse]):
     """The one member that leaves, up to v2."""
     members: list[MemberIdentity] = field(default_factory=list)
     """Members that leave, since v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 5), None, None, False, True),
@@ -122,7 +122,7 @@ class LeaveGroupRequest(Request[LeaveGroupResponse]):
             member_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
         if version >= 3:
             members, pos = read_structs(buf, pos, flexible, 3, MemberIdentity.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(group_id, member_id, members, unknown_tags), pos

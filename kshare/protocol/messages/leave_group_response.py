@@ -40,8 +40,8 @@ class MemberResponse:
     """Id of a static member; null for a dynamic one."""
     error_code: int = 0
     """Why this member is still in, 0 if it is out."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (3, 5), None, None, False, True),
@@ -66,7 +66,7 @@ class MemberResponse:
         group_instance_id, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(member_id, group_instance_id, error_code, unknown_tags), pos
@@ -87,8 +87,8 @@ class LeaveGroupResponse(Response):
     """Why the request failed as a whole, 0 if it did not."""
     members: list[MemberResponse] = field(default_factory=list)
     """One result for each member, since v3."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 5), None, None, True, True),
@@ -122,7 +122,7 @@ class LeaveGroupResponse(Response):
         pos += 2
         if version >= 3:
             members, pos = read_structs(buf, pos, flexible, 5, MemberResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, members, unknown_tags), pos

@@ -5,7 +5,7 @@ too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from kshare.protocol.message import Request
@@ -13,9 +13,9 @@ from kshare.protocol.messages.list_config_resources_response import ListConfigRe
 from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
-    read_numbers,
+    read_int8s,
     read_tags,
-    write_numbers,
+    write_int8s,
     write_tags,
 )
 
@@ -31,10 +31,10 @@ class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
     FLEXIBLE: ClassVar[tuple[int, int]] = (0, 1)
     RESPONSE: ClassVar[type[ListConfigResourcesResponse]] = ListConfigResourcesResponse
 
-    resource_types: list[int] = field(default_factory=list)
+    resource_types: bytes = b""
     """Kinds to list, such as 32 for groups; empty lists every kind. Since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceTypes", "resource_types", "[]int8", (1, 1), None, None, False, True),
@@ -42,15 +42,15 @@ class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
 
     def encode_into(self, out: bytearray, version: int) -> None:
         if version >= 1:
-            write_numbers(out, self.resource_types, True, "b")
+            write_int8s(out, self.resource_types, True)
         elif self.resource_types:
             raise UnencodableError("the version can't carry the field")
         write_tags(out, self.unknown_tags)
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        resource_types: list[int] = []
+        resource_types: bytes = b""
         if version >= 1:
-            resource_types, pos = read_numbers(buf, pos, True, "b", 1)
+            resource_types, pos = read_int8s(buf, pos, True)
         unknown_tags, pos = read_tags(buf, pos)
         return cls(resource_types, unknown_tags), pos

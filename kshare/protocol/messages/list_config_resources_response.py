@@ -32,8 +32,8 @@ class ConfigResource:
     """Name or id of the resource."""
     resource_type: int = 16
     """2 topic, 4 broker, 8 broker logger, 16 client metrics (all there is in v0), 32 group."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("resourceName", "resource_name", "string", (0, 1), None, None, False, True),
@@ -72,8 +72,8 @@ class ListConfigResourcesResponse(Response):
     """Why the list is missing, 0 if it is not."""
     config_resources: list[ConfigResource] = field(default_factory=list)
     """Resources found."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 1), None, None, False, True),

@@ -37,8 +37,8 @@ class ListGroupsRequest(Request[ListGroupsResponse]):
     """States to list, such as Stable; empty lists all. Since v4."""
     types_filter: list[str] = field(default_factory=list)
     """Types to list: classic, consumer, share, streams; empty lists all. Since v5."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("statesFilter", "states_filter", "[]string", (4, 5), None, None, False, True),
@@ -69,7 +69,7 @@ class ListGroupsRequest(Request[ListGroupsResponse]):
             states_filter, pos = read_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
         if version >= 5:
             types_filter, pos = read_values(buf, pos, flexible, 1, (read_compact_string if flexible else read_string))
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(states_filter, types_filter, unknown_tags), pos

@@ -38,8 +38,8 @@ class ListedGroup:
     """State of the group at this moment; since v4."""
     group_type: str = ""
     """classic, consumer, share or streams; since v5."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 5), None, None, False, True),
@@ -72,7 +72,7 @@ class ListedGroup:
             group_state, pos = (read_compact_string if flexible else read_string)(buf, pos)
         if version >= 5:
             group_type, pos = (read_compact_string if flexible else read_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(group_id, protocol_type, group_state, group_type, unknown_tags), pos
@@ -93,8 +93,8 @@ class ListGroupsResponse(Response):
     """Why the list is missing, 0 if it is not; COORDINATOR_LOAD_IN_PROGRESS is worth asking again."""
     groups: list[ListedGroup] = field(default_factory=list)
     """Groups that passed the filters."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 5), None, None, True, True),
@@ -123,7 +123,7 @@ class ListGroupsResponse(Response):
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
         groups, pos = read_structs(buf, pos, flexible, 3, ListedGroup.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, error_code, groups, unknown_tags), pos

@@ -38,8 +38,8 @@ class ListOffsetsPartition:
     """Leader epoch the client believes in; -1 skips the check."""
     timestamp: int = 0
     """Milliseconds since 1970; or -1 end, -2 beginning, -3 newest time, -4 first local, -5 last tiered."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 11), None, None, False, True),
@@ -69,7 +69,7 @@ class ListOffsetsPartition:
             pos += 4
         (timestamp,) = _q.unpack_from(buf, pos)
         pos += 8
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, current_leader_epoch, timestamp, unknown_tags), pos
@@ -83,8 +83,8 @@ class ListOffsetsTopic:
     """Topic asked about."""
     partitions: list[ListOffsetsPartition] = field(default_factory=list)
     """Questions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 11), None, None, False, True),
@@ -105,7 +105,7 @@ class ListOffsetsTopic:
         flexible = version >= 6
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 12, ListOffsetsPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -129,8 +129,8 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """Questions by topic."""
     timeout_ms: int = 0
     """Milliseconds to wait for answers that only tiered storage knows; since v10."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("replicaId", "replica_id", "int32", (1, 11), None, None, False, True),
@@ -168,7 +168,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
         if version >= 10:
             (timeout_ms,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(replica_id, isolation_level, topics, timeout_ms, unknown_tags), pos

@@ -40,8 +40,8 @@ class ListOffsetsPartitionResponse:
     """Offset found; -1 if no record is as young as asked."""
     leader_epoch: int = -1
     """Leader epoch of the record found; -1 if it is not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 11), None, None, False, True),
@@ -72,7 +72,7 @@ class ListOffsetsPartitionResponse:
         if version >= 4:
             (leader_epoch,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, error_code, timestamp, offset, leader_epoch, unknown_tags), pos
@@ -86,8 +86,8 @@ class ListOffsetsTopicResponse:
     """Topic that the answers are about."""
     partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
     """Answers by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 11), None, None, False, True),
@@ -108,7 +108,7 @@ class ListOffsetsTopicResponse:
         flexible = version >= 6
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 22, ListOffsetsPartitionResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -127,8 +127,8 @@ class ListOffsetsResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
     """Answers by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (2, 11), None, None, True, True),
@@ -153,7 +153,7 @@ class ListOffsetsResponse(Response):
             (throttle_time_ms,) = _i.unpack_from(buf, pos)
             pos += 4
         topics, pos = read_structs(buf, pos, flexible, 3, ListOffsetsTopicResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, unknown_tags), pos

@@ -34,8 +34,8 @@ class ListPartitionReassignmentsTopics:
     """Topic of interest."""
     partition_indexes: list[int] = field(default_factory=list)
     """Partition numbers of interest."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -69,8 +69,8 @@ class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsRespon
     """Milliseconds to wait for the controller."""
     topics: list[ListPartitionReassignmentsTopics] | None = None
     """Partitions of interest by topic; null asks for all."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("timeoutMs", "timeout_ms", "int32", (0, 0), None, None, False, True),

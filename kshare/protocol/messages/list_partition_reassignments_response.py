@@ -40,8 +40,8 @@ class OngoingPartitionReassignment:
     """Brokers that are getting a replica."""
     removing_replicas: list[int] = field(default_factory=list)
     """Brokers that will lose theirs."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, True),
@@ -82,8 +82,8 @@ class OngoingTopicReassignment:
     """Topic of the partitions."""
     partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
     """Partitions with a move under way."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, True),
@@ -120,8 +120,8 @@ class ListPartitionReassignmentsResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     topics: list[OngoingTopicReassignment] = field(default_factory=list)
     """Moves under way, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

@@ -46,8 +46,8 @@ class ListTransactionsRequest(Request[ListTransactionsResponse]):
     """Lists only transactions open for longer than so many milliseconds; -1 lists all. Since v1."""
     transactional_id_pattern: str | None = None
     """RE2 expression that transactional ids have to match; null lists all. Since v2."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("stateFilters", "state_filters", "[]string", (0, 2), None, None, False, True),

@@ -36,8 +36,8 @@ class TransactionState:
     """Producer id that the transactional id holds at present."""
     transaction_state: str = ""
     """State of the transaction."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 2), None, None, False, True),
@@ -78,8 +78,8 @@ class ListTransactionsResponse(Response):
     """States asked for that this broker has never heard of."""
     transaction_states: list[TransactionState] = field(default_factory=list)
     """Transactions found."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),

@@ -37,8 +37,8 @@ class MetadataRequestTopic:
     """Topic asked for by id, from v12 on with a null name; zero if it is asked for by name."""
     name: str | None = ""
     """Topic asked for by name; null if it is asked for by id."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (10, 13), None, None, True, True),
@@ -66,7 +66,7 @@ class MetadataRequestTopic:
         name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         if name is None and version < 10:
             raise MalformedError("null, where the version allows none")
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic_id, name, unknown_tags), pos
@@ -90,8 +90,8 @@ class MetadataRequest(Request[MetadataResponse]):
     """Whether to tell what the caller may do with the cluster."""
     include_topic_authorized_operations: bool = False
     """Whether to tell what the caller may do with each topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topics", "topics", "[]MetadataRequestTopic", (0, 13), (1, 13), None, False, True),
@@ -143,7 +143,7 @@ class MetadataRequest(Request[MetadataResponse]):
             (include_topic_authorized_operations,) = _B.unpack_from(buf, pos)
             include_topic_authorized_operations = include_topic_authorized_operations != 0
             pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

@@ -49,8 +49,8 @@ class MetadataResponseBroker:
     """TCP port that the broker advertises."""
     rack: str | None = None
     """Rack that the broker stands in; null if it has none configured."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (0, 13), None, None, False, True),
@@ -87,7 +87,7 @@ class MetadataResponseBroker:
         pos += 4
         if version >= 1:
             rack, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(node_id, host, port, rack, unknown_tags), pos
@@ -111,8 +111,8 @@ class MetadataResponsePartition:
     """Brokers whose replica has kept up with the leader."""
     offline_replicas: list[int] = field(default_factory=list)
     """Brokers whose replica can't be reached or is on a failed disk."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 13), None, None, False, True),
@@ -152,7 +152,7 @@ class MetadataResponsePartition:
         isr_nodes, pos = read_numbers(buf, pos, flexible, "i", 4)
         if version >= 5:
             offline_replicas, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -183,8 +183,8 @@ class MetadataResponseTopic:
     """Partitions of the topic."""
     topic_authorized_operations: int = -2147483648
     """Bit field of what the caller may do with the topic; -2147483648 if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 13), None, None, False, True),
@@ -241,7 +241,7 @@ class MetadataResponseTopic:
         if version >= 8:
             (topic_authorized_operations,) = _i.unpack_from(buf, pos)
             pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -279,8 +279,8 @@ class MetadataResponse(Response):
     error_code: int = 0
     """Error of the whole request; REBOOTSTRAP_REQUIRED sends the client to its bootstrap addresses. Since
     v13."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (3, 13), None, None, True, True),
@@ -337,7 +337,7 @@ class MetadataResponse(Response):
         if version >= 13:
             (error_code,) = _h.unpack_from(buf, pos)
             pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

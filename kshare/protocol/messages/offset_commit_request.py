@@ -46,8 +46,8 @@ class OffsetCommitRequestPartition:
     """Leader epoch of the last record read; -1 if it is not known."""
     committed_metadata: str | None = ""
     """Free text kept beside the position; null for none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (2, 10), None, None, False, True),
@@ -77,7 +77,7 @@ class OffsetCommitRequestPartition:
             (committed_leader_epoch,) = _i.unpack_from(buf, pos)
             pos += 4
         committed_metadata, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -99,8 +99,8 @@ class OffsetCommitRequestTopic:
     """Topic the positions are in, since v10."""
     partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
     """Positions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 9), None, None, True, True),
@@ -130,7 +130,7 @@ class OffsetCommitRequestTopic:
         if version >= 10:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 14, OffsetCommitRequestPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, partitions, unknown_tags), pos
@@ -158,8 +158,8 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
     """Milliseconds to keep the positions; -1 leaves it to the broker. Up to v4."""
     topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
     """Positions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (2, 10), None, None, False, True),
@@ -202,7 +202,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
             (retention_time_ms,) = _q.unpack_from(buf, pos)
             pos += 8
         topics, pos = read_structs(buf, pos, flexible, 3, OffsetCommitRequestTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

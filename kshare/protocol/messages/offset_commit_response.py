@@ -36,8 +36,8 @@ class OffsetCommitResponsePartition:
     """Partition number."""
     error_code: int = 0
     """Why this position was not stored, 0 if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (2, 10), None, None, False, True),
@@ -57,7 +57,7 @@ class OffsetCommitResponsePartition:
         flexible = version >= 8
         partition_index, error_code = _ih.unpack_from(buf, pos)
         pos += 6
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition_index, error_code, unknown_tags), pos
@@ -73,8 +73,8 @@ class OffsetCommitResponseTopic:
     """Topic the positions are in, since v10."""
     partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (2, 9), None, None, True, True),
@@ -104,7 +104,7 @@ class OffsetCommitResponseTopic:
         if version >= 10:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 6, OffsetCommitResponsePartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, partitions, unknown_tags), pos
@@ -123,8 +123,8 @@ class OffsetCommitResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (3, 10), None, None, True, True),
@@ -149,7 +149,7 @@ class OffsetCommitResponse(Response):
             (throttle_time_ms,) = _i.unpack_from(buf, pos)
             pos += 4
         topics, pos = read_structs(buf, pos, flexible, 3, OffsetCommitResponseTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, unknown_tags), pos

@@ -30,8 +30,8 @@ class OffsetDeleteRequestPartition:
 
     partition_index: int = 0
     """Partition number."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, False),
@@ -46,7 +46,7 @@ class OffsetDeleteRequestPartition:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         (partition_index,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags = None
+        unknown_tags = b""
         return cls(partition_index, unknown_tags), pos
 
     @staticmethod
@@ -81,8 +81,8 @@ class OffsetDeleteRequestTopic:
     """Topic the positions are in."""
     partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
     """Partitions whose position is deleted."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, False),
@@ -104,7 +104,7 @@ class OffsetDeleteRequestTopic:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         name, pos = read_string(buf, pos)
         partitions, pos = OffsetDeleteRequestPartition.decode_rows(buf, pos, False, version)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(name, partitions, unknown_tags), pos
 
 
@@ -122,8 +122,8 @@ class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
     """Consumer group whose positions are deleted."""
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
     """Positions to delete, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, False),
@@ -140,5 +140,5 @@ class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         group_id, pos = read_string(buf, pos)
         topics, pos = read_structs(buf, pos, False, 6, OffsetDeleteRequestTopic.decode_from, version)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(group_id, topics, unknown_tags), pos

@@ -32,8 +32,8 @@ class OffsetDeleteResponsePartition:
     """Partition number."""
     error_code: int = 0
     """Why this position was not deleted, 0 if it was; GROUP_SUBSCRIBED_TO_TOPIC while it is in use."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 0), None, None, False, False),
@@ -54,7 +54,7 @@ class OffsetDeleteResponsePartition:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         partition_index, error_code = _ih.unpack_from(buf, pos)
         pos += 6
-        unknown_tags = None
+        unknown_tags = b""
         return cls(partition_index, error_code, unknown_tags), pos
 
     @staticmethod
@@ -89,8 +89,8 @@ class OffsetDeleteResponseTopic:
     """Topic the positions are in."""
     partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 0), None, None, False, False),
@@ -112,7 +112,7 @@ class OffsetDeleteResponseTopic:
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         name, pos = read_string(buf, pos)
         partitions, pos = OffsetDeleteResponsePartition.decode_rows(buf, pos, False, version)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(name, partitions, unknown_tags), pos
 
 
@@ -131,8 +131,8 @@ class OffsetDeleteResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, False),
@@ -151,5 +151,5 @@ class OffsetDeleteResponse(Response):
         error_code, throttle_time_ms = _hi.unpack_from(buf, pos)
         pos += 6
         topics, pos = read_structs(buf, pos, False, 6, OffsetDeleteResponseTopic.decode_from, version)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(error_code, throttle_time_ms, topics, unknown_tags), pos

@@ -43,8 +43,8 @@ class OffsetFetchRequestTopic:
     """Topic asked about."""
     partition_indexes: list[int] = field(default_factory=list)
     """Partition numbers asked about."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 7), None, None, False, True),
@@ -65,7 +65,7 @@ class OffsetFetchRequestTopic:
         flexible = version >= 6
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partition_indexes, pos = read_numbers(buf, pos, flexible, "i", 4)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partition_indexes, unknown_tags), pos
@@ -81,8 +81,8 @@ class OffsetFetchRequestTopics:
     """Topic asked about, since v10."""
     partition_indexes: list[int] = field(default_factory=list)
     """Partition numbers asked about."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (8, 9), None, None, True, True),
@@ -123,8 +123,8 @@ class OffsetFetchRequestGroup:
     """Epoch of that member; -1 if there is none. Since v9."""
     topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)
     """Partitions asked about; null asks for all."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (8, 10), None, None, False, True),
@@ -175,8 +175,8 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
     """Groups asked about, since v8."""
     require_stable: bool = False
     """Whether to refuse positions that an open transaction may still change; since v7."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (1, 7), None, None, False, True),
@@ -195,7 +195,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
             if self.topics is None and version < 2:
                 raise UnencodableError("the version allows no null")
             write_structs(out, self.topics, flexible, version)
-        elif self.topics != []:
+        elif self.topics is None or self.topics:
             raise UnencodableError("the version can't carry the field")
         if version >= 8:
             write_structs(out, self.groups, flexible, version)
@@ -229,7 +229,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
             (require_stable,) = _B.unpack_from(buf, pos)
             require_stable = require_stable != 0
             pos += 1
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(group_id, topics, groups, require_stable, unknown_tags), pos

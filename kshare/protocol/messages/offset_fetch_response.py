@@ -48,8 +48,8 @@ class OffsetFetchResponsePartition:
     """Text kept beside the position."""
     error_code: int = 0
     """Why there is no position for this partition, 0 if there may be."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 7), None, None, False, True),
@@ -83,7 +83,7 @@ class OffsetFetchResponsePartition:
         metadata, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -104,8 +104,8 @@ class OffsetFetchResponseTopic:
     """Topic the positions are in."""
     partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
     """Positions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 7), None, None, False, True),
@@ -126,7 +126,7 @@ class OffsetFetchResponseTopic:
         flexible = version >= 6
         name, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 16, OffsetFetchResponsePartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, partitions, unknown_tags), pos
@@ -146,8 +146,8 @@ class OffsetFetchResponsePartitions:
     """Text kept beside the position."""
     error_code: int = 0
     """Why there is no position for this partition, 0 if there may be."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (8, 10), None, None, False, True),
@@ -191,8 +191,8 @@ class OffsetFetchResponseTopics:
     """Topic the positions are in, since v10."""
     partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
     """Positions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (8, 9), None, None, True, True),
@@ -231,8 +231,8 @@ class OffsetFetchResponseGroup:
     """Positions by topic."""
     error_code: int = 0
     """Why the group's positions can't be told, 0 if they can."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (8, 10), None, None, False, True),
@@ -273,8 +273,8 @@ class OffsetFetchResponse(Response):
     """Error of the whole request, up to v7; 0 if there is none."""
     groups: list[OffsetFetchResponseGroup] = field(default_factory=list)
     """Positions by group, since v8."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (3, 10), None, None, True, True),
@@ -319,7 +319,7 @@ class OffsetFetchResponse(Response):
             pos += 2
         if version >= 8:
             groups, pos = read_structs(buf, pos, flexible, 5, OffsetFetchResponseGroup.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, error_code, groups, unknown_tags), pos

@@ -37,8 +37,8 @@ class OffsetForLeaderPartition:
     """Leader epoch the asker believes in; -1 skips the check."""
     leader_epoch: int = 0
     """Epoch whose end is wanted."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (2, 4), None, None, False, True),
@@ -59,7 +59,7 @@ class OffsetForLeaderPartition:
         flexible = version >= 4
         partition, current_leader_epoch, leader_epoch = _iii.unpack_from(buf, pos)
         pos += 12
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(partition, current_leader_epoch, leader_epoch, unknown_tags), pos
@@ -73,8 +73,8 @@ class OffsetForLeaderTopic:
     """Topic asked about."""
     partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
     """Questions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (2, 4), None, None, False, True),
@@ -100,7 +100,7 @@ class OffsetForLeaderTopic:
         flexible = version >= 4
         topic, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 12, OffsetForLeaderPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, partitions, unknown_tags), pos
@@ -121,8 +121,8 @@ class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     """Broker id of a follower that asks; -1 for a consumer, -2 for a debugging one."""
     topics: list[OffsetForLeaderTopic] = field(default_factory=list)
     """Questions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("replicaId", "replica_id", "int32", (3, 4), None, None, True, True),
@@ -147,7 +147,7 @@ class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
             (replica_id,) = _i.unpack_from(buf, pos)
             pos += 4
         topics, pos = read_structs(buf, pos, flexible, 3, OffsetForLeaderTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(replica_id, topics, unknown_tags), pos

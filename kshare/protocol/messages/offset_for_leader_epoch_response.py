@@ -38,8 +38,8 @@ class EpochEndOffset:
     """Largest epoch known that is not above the one asked for; -1 if there is none."""
     end_offset: int = -1
     """Offset behind that epoch's last record; -1 if it is not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (2, 4), None, None, False, True),
@@ -61,7 +61,7 @@ class EpochEndOffset:
         flexible = version >= 4
         error_code, partition, leader_epoch, end_offset = _hiiq.unpack_from(buf, pos)
         pos += 18
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, partition, leader_epoch, end_offset, unknown_tags), pos
@@ -75,8 +75,8 @@ class OffsetForLeaderTopicResult:
     """Topic that the answers are about."""
     partitions: list[EpochEndOffset] = field(default_factory=list)
     """Answers by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topic", "topic", "string", (2, 4), None, None, False, True),
@@ -102,7 +102,7 @@ class OffsetForLeaderTopicResult:
         flexible = version >= 4
         topic, pos = (read_compact_string if flexible else read_string)(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 18, EpochEndOffset.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(topic, partitions, unknown_tags), pos
@@ -121,8 +121,8 @@ class OffsetForLeaderEpochResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)
     """Answers by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (2, 4), None, None, True, True),
@@ -144,7 +144,7 @@ class OffsetForLeaderEpochResponse(Response):
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
         topics, pos = read_structs(buf, pos, flexible, 3, OffsetForLeaderTopicResult.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(throttle_time_ms, topics, unknown_tags), pos

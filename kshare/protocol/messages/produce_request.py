@@ -45,8 +45,8 @@ class PartitionProduceData:
     """Partition number."""
     records: Buffer | None = None
     """Record batch to append; exactly one from v3 on."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("index", "index", "int32", (3, 13), None, None, False, True),
@@ -68,7 +68,7 @@ class PartitionProduceData:
         (index,) = _i.unpack_from(buf, pos)
         pos += 4
         records, pos = (read_compact_records if flexible else read_records)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(index, records, unknown_tags), pos
@@ -84,8 +84,8 @@ class TopicProduceData:
     """Topic to append to, since v13."""
     partition_data: list[PartitionProduceData] = field(default_factory=list)
     """Batches by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (3, 12), None, None, True, True),
@@ -120,7 +120,7 @@ class TopicProduceData:
         if version >= 13:
             topic_id, pos = read_uuid(buf, pos)
         partition_data, pos = read_structs(buf, pos, flexible, 6, PartitionProduceData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, partition_data, unknown_tags), pos
@@ -144,8 +144,8 @@ class ProduceRequest(Request[ProduceResponse]):
     """Milliseconds to wait for the replicas that Acks asks for."""
     topic_data: list[TopicProduceData] = field(default_factory=list)
     """Batches by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (3, 13), (3, 13), None, False, True),
@@ -171,7 +171,7 @@ class ProduceRequest(Request[ProduceResponse]):
         acks, timeout_ms = _hi.unpack_from(buf, pos)
         pos += 6
         topic_data, pos = read_structs(buf, pos, flexible, 3, TopicProduceData.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(transactional_id, acks, timeout_ms, topic_data, unknown_tags), pos

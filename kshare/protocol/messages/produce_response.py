@@ -13,18 +13,18 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_compact_nullable_string,
     read_compact_string,
-    read_count,
     read_nullable_string,
     read_string,
     read_structs,
     read_tags,
     read_uuid,
-    tagged,
+    split_tags,
     write_compact_nullable_string,
     write_compact_string,
-    write_count,
     write_nullable_string,
     write_string,
     write_structs,
@@ -35,7 +35,6 @@ from kshare.protocol.primitives import (
 _i = Struct(">i")
 _ihqq = Struct(">ihqq")
 _ii = Struct(">ii")
-_iiB = Struct(">iiB")
 _q = Struct(">q")
 
 
@@ -47,8 +46,8 @@ class BatchIndexAndErrorMessage:
     """Position of the record at fault in its batch, from 0."""
     batch_index_error_message: str | None = None
     """What is wrong with that record; null if it is not told."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("batchIndex", "batch_index", "int32", (8, 13), None, None, False, True),
@@ -70,7 +69,7 @@ class BatchIndexAndErrorMessage:
         (batch_index,) = _i.unpack_from(buf, pos)
         pos += 4
         batch_index_error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(batch_index, batch_index_error_message, unknown_tags), pos
@@ -84,8 +83,8 @@ class LeaderIdAndEpoch:
     """Broker that leads the partition now; -1 if it is not known."""
     leader_epoch: int = -1
     """Epoch of that leadership; the higher of two is the newer, and -1 means not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("leaderId", "leader_id", "int32", (10, 13), None, None, False, True),
@@ -102,33 +101,6 @@ class LeaderIdAndEpoch:
         pos += 8
         unknown_tags, pos = read_tags(buf, pos)
         return cls(leader_id, leader_epoch, unknown_tags), pos
-
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[LeaderIdAndEpoch], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iiB.pack(x.leader_id, x.leader_epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[LeaderIdAndEpoch], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 9)
-        end = start + count * 9
-        if end <= len(buf):
-            items = [
-                LeaderIdAndEpoch(leader_id, leader_epoch)
-                for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-                if not tags
-            ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
 
 
 @dataclass(slots=True)
@@ -151,8 +123,8 @@ class PartitionProduceResponse:
     """Explanation of why the batch was refused; null if it was not."""
     current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
     """Who leads the partition now, when this broker does not. Since v10."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("index", "index", "int32", (3, 13), None, None, False, True),
@@ -177,12 +149,12 @@ class PartitionProduceResponse:
         if version < 10 and self.current_leader != LeaderIdAndEpoch():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if version >= 10 and self.current_leader != LeaderIdAndEpoch():
                 part = bytearray()
                 self.current_leader.encode_into(part, version)
-                known.append((0, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[0] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -202,15 +174,16 @@ class PartitionProduceResponse:
             record_errors, pos = read_structs(buf, pos, flexible, 6, BatchIndexAndErrorMessage.decode_from, version)
         if version >= 8:
             error_message, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags and version >= 10:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags and version >= 10:
+                    part = tags.pop(0)
                     current_leader, end = LeaderIdAndEpoch.decode_from(part, 0, version)
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(
             index,
             error_code,
@@ -234,8 +207,8 @@ class TopicProduceResponse:
     """Topic appended to, since v13."""
     partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (3, 12), None, None, True, True),
@@ -270,7 +243,7 @@ class TopicProduceResponse:
         if version >= 13:
             topic_id, pos = read_uuid(buf, pos)
         partition_responses, pos = read_structs(buf, pos, flexible, 22, PartitionProduceResponse.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, partition_responses, unknown_tags), pos
@@ -288,8 +261,8 @@ class NodeEndpoint:
     """TCP port to connect to."""
     rack: str | None = None
     """Rack that the broker stands in; null if it has none configured."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (10, 13), None, None, False, True),
@@ -337,8 +310,8 @@ class ProduceResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
     """Addresses of the leaders named in this response, so that a moved partition can be followed at once."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("responses", "responses", "[]TopicProduceResponse", (3, 13), None, None, False, True),
@@ -353,12 +326,12 @@ class ProduceResponse(Response):
         if version < 10 and self.node_endpoints:
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: list[tuple[int, bytearray]] = []
+            known: dict[int, bytearray] = {}
             if version >= 10 and self.node_endpoints:
                 part = bytearray()
                 write_structs(part, self.node_endpoints, True, version)
-                known.append((0, part))
-            write_tags(out, tagged(known, self.unknown_tags))
+                known[0] = part
+            write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
 
@@ -369,13 +342,14 @@ class ProduceResponse(Response):
         responses, pos = read_structs(buf, pos, flexible, 3, TopicProduceResponse.decode_from, version)
         (throttle_time_ms,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
             if unknown_tags:
-                if 0 in unknown_tags and version >= 10:
-                    part = unknown_tags.pop(0)
+                tags, _ = split_tags(unknown_tags, 0)
+                if 0 in tags and version >= 10:
+                    part = tags.pop(0)
                     node_endpoints, end = read_structs(part, 0, True, 11, NodeEndpoint.decode_from, version)
                     check_tag_end(part, end)
-                unknown_tags = unknown_tags or None
+                unknown_tags = join_tags(tags)
         return cls(responses, throttle_time_ms, node_endpoints, unknown_tags), pos

@@ -44,8 +44,8 @@ class PushTelemetryRequest(Request[PushTelemetryResponse]):
     """Codec of Metrics: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
     metrics: bytes = b''
     """Metrics in OpenTelemetry's MetricsData format, compressed as said."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("clientInstanceId", "client_instance_id", "uuid", (0, 0), None, None, False, True),

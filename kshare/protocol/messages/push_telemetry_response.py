@@ -32,8 +32,8 @@ class PushTelemetryResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     error_code: int = 0
     """Why the metrics were refused, 0 if they were not; UNKNOWN_SUBSCRIPTION_ID means fetch it anew."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

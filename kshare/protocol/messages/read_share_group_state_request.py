@@ -38,8 +38,8 @@ class PartitionData:
     """Partition number."""
     leader_epoch: int = 0
     """Leader epoch of the asking leader; reading with it fences every leader before."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 0), None, None, False, True),
@@ -62,7 +62,7 @@ class PartitionData:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _iiB.pack(x.partition, x.leader_epoch, 0)
             else:
                 x.encode_into(out, version)
@@ -93,8 +93,8 @@ class ReadStateData:
     """Topic of the share-partitions."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Share-partitions to read."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -129,8 +129,8 @@ class ReadShareGroupStateRequest(Request[ReadShareGroupStateResponse]):
     """Share group that owns the state."""
     topics: list[ReadStateData] = field(default_factory=list)
     """Share-partitions to read, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, True),

@@ -43,8 +43,8 @@ class StateBatch:
     leader."""
     delivery_count: int = 0
     """Deliveries counted for the range; approximate, as not every delivery is written down."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("firstOffset", "first_offset", "int64", (0, 0), None, None, False, True),
@@ -69,7 +69,7 @@ class StateBatch:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _qqbhB.pack(x.first_offset, x.last_offset, x.delivery_state, x.delivery_count, 0)
             else:
                 x.encode_into(out, version)
@@ -108,8 +108,8 @@ class PartitionResult:
     """First offset that is still to be delivered (the SPSO); -1 if it was never decided."""
     state_batches: list[StateBatch] = field(default_factory=list)
     """State of records from the start offset on; ranges left out are available and never delivered."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 0), None, None, False, True),
@@ -155,8 +155,8 @@ class ReadStateResult:
     """Topic of the share-partitions."""
     partitions: list[PartitionResult] = field(default_factory=list)
     """Results by share-partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -187,8 +187,8 @@ class ReadShareGroupStateResponse(Response):
 
     results: list[ReadStateResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("results", "results", "[]ReadStateResult", (0, 0), None, None, False, True),

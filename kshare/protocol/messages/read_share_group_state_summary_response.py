@@ -46,8 +46,8 @@ class PartitionResult:
     """First offset that is still to be delivered (the SPSO); -1 if it was never decided."""
     delivery_complete_count: int = -1
     """Records from the start offset on that are done with; -1 if unknown. Since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 1), None, None, False, True),
@@ -99,8 +99,8 @@ class ReadStateSummaryResult:
     """Topic of the share-partitions."""
     partitions: list[PartitionResult] = field(default_factory=list)
     """Results by share-partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 1), None, None, False, True),
@@ -132,8 +132,8 @@ class ReadShareGroupStateSummaryResponse(Response):
 
     results: list[ReadStateSummaryResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("results", "results", "[]ReadStateSummaryResult", (0, 1), None, None, False, True),

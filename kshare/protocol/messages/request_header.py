@@ -39,8 +39,8 @@ class RequestHeader(Message):
     """Number chosen by the client that comes back in the response; unique among requests under way."""
     client_id: str | None = ""
     """Name the client gives itself, for quotas, logs and group descriptions; never in the compact encoding."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("requestApiKey", "request_api_key", "int16", (1, 2), None, None, False, True),
@@ -64,7 +64,7 @@ class RequestHeader(Message):
         request_api_key, request_api_version, correlation_id = _hhi.unpack_from(buf, pos)
         pos += 8
         client_id, pos = read_nullable_string(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

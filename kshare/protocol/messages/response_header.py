@@ -30,8 +30,8 @@ class ResponseHeader(Message):
 
     correlation_id: int = 0
     """Number from the request's header, which tells whose response this is."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("correlationId", "correlation_id", "int32", (0, 1), None, None, False, True),
@@ -50,7 +50,7 @@ class ResponseHeader(Message):
         flexible = version >= 1
         (correlation_id,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(correlation_id, unknown_tags), pos

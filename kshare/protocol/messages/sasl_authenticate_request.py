@@ -33,8 +33,8 @@ class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
 
     auth_bytes: bytes = field(default=b'', repr=False)
     """Token as the mechanism defines it; it may contain a password, so it must not be logged."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("authBytes", "auth_bytes", "bytes", (0, 2), None, None, False, True),
@@ -52,7 +52,7 @@ class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         flexible = version >= 2
         auth_bytes, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(auth_bytes, unknown_tags), pos

@@ -45,8 +45,8 @@ class SaslAuthenticateResponse(Response):
     """Token of the broker's side, which the mechanism may make the client verify."""
     session_lifetime_ms: int = 0
     """Milliseconds until the client has to log in anew on this connection; 0 never. Since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 2), None, None, False, True),
@@ -78,7 +78,7 @@ class SaslAuthenticateResponse(Response):
         if version >= 1:
             (session_lifetime_ms,) = _q.unpack_from(buf, pos)
             pos += 8
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(error_code, error_message, auth_bytes, session_lifetime_ms, unknown_tags), pos

@@ -29,8 +29,8 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
 
     mechanism: str = ""
     """Mechanism the client wants, such as PLAIN, SCRAM-SHA-512 or OAUTHBEARER."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("mechanism", "mechanism", "string", (0, 1), None, None, False, False),
@@ -44,5 +44,5 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         mechanism, pos = read_string(buf, pos)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(mechanism, unknown_tags), pos

@@ -36,8 +36,8 @@ class SaslHandshakeResponse(Response):
     """0 if the login may go on, UNSUPPORTED_SASL_MECHANISM if another one has to be chosen."""
     mechanisms: list[str] = field(default_factory=list)
     """Mechanisms that the listener accepts, worth showing when the wanted one is missing."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 1), None, None, False, False),
@@ -55,5 +55,5 @@ class SaslHandshakeResponse(Response):
         (error_code,) = _h.unpack_from(buf, pos)
         pos += 2
         mechanisms, pos = read_values(buf, pos, False, 1, read_string)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(error_code, mechanisms, unknown_tags), pos

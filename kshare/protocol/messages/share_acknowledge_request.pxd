@@ -7,20 +7,20 @@ cimport kshare.protocol.bigendian as bigendian
 cdef class AcknowledgementBatch:
     cdef public long long first_offset
     cdef public long long last_offset
-    cdef public object acknowledge_types
-    cdef public object unknown_tags
+    cdef public bytes acknowledge_types
+    cdef public bytes unknown_tags
 
 
 cdef class AcknowledgePartition:
     cdef public int partition_index
     cdef public object acknowledgement_batches
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class AcknowledgeTopic:
     cdef public object topic_id
     cdef public object partitions
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 @cython.locals(count=Py_ssize_t, element=object)
@@ -43,3 +43,7 @@ cdef Py_ssize_t _fill_acknowledge_topic(
 
 @cython.locals(item=AcknowledgementBatch)
 cdef list _read_acknowledgement_batch_rows(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)
+
+
+@cython.locals(x=AcknowledgementBatch)
+cdef bint _write_acknowledgement_batch_rows(unsigned char[::1] view, Py_ssize_t pos, object items) except -1

@@ -14,16 +14,17 @@ from kshare.protocol.message import Request
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.primitives import (
     Buffer,
+    ONE_BYTE,
     UnencodableError,
     read_compact_nullable_string,
     read_count,
-    read_numbers,
+    read_int8s,
     read_structs,
     read_tags,
     read_uuid,
     write_compact_nullable_string,
     write_count,
-    write_numbers,
+    write_int8s,
     write_structs,
     write_tags,
     write_uuid,
@@ -32,7 +33,7 @@ from kshare.protocol.primitives import (
 _B = Struct(">B")
 _i = Struct(">i")
 _qq = Struct(">qq")
-_qqBbB = Struct(">qqBbB")
+_qqBBB = Struct(">qqBBB")
 
 COMPILED = not __file__.endswith(".py")
 
@@ -45,10 +46,10 @@ class AcknowledgementBatch:
     """First offset of the acknowledged range."""
     last_offset: int = 0
     """Last offset of the range, inclusive."""
-    acknowledge_types: list[int] = field(default_factory=list)
+    acknowledge_types: bytes = b""
     """One type for all or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (since v2)."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("firstOffset", "first_offset", "int64", (1, 2), None, None, False, True),
@@ -58,7 +59,7 @@ class AcknowledgementBatch:
 
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _qq.pack(self.first_offset, self.last_offset)
-        write_numbers(out, self.acknowledge_types, True, "b")
+        write_int8s(out, self.acknowledge_types, True)
         write_tags(out, self.unknown_tags)
 
     @classmethod
@@ -70,9 +71,15 @@ class AcknowledgementBatch:
     def encode_rows(out: bytearray, items: list[AcknowledgementBatch], flexible: bool, version: int) -> None:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
+        if COMPILED:
+            start = len(out)
+            out += bytes(len(items) * 19)
+            if _write_acknowledgement_batch_rows(out, start, items):
+                return
+            del out[start:]
         for x in items:
-            if x.unknown_tags is None and len(x.acknowledge_types) == 1:
-                out += _qqBbB.pack(x.first_offset, x.last_offset, 2, x.acknowledge_types[0], 0)
+            if not x.unknown_tags and len(x.acknowledge_types) == 1:
+                out += _qqBBB.pack(x.first_offset, x.last_offset, 2, x.acknowledge_types[0], 0)
             else:
                 x.encode_into(out, version)
 
@@ -88,8 +95,8 @@ class AcknowledgementBatch:
                 items = _read_acknowledgement_batch_rows(buf, start, count)
             else:
                 items = [
-                    AcknowledgementBatch(first_offset, last_offset, [acknowledge_types])
-                    for first_offset, last_offset, count_of_one, acknowledge_types, tags in _qqBbB.iter_unpack(memoryview(buf)[start:end])
+                    AcknowledgementBatch(first_offset, last_offset, ONE_BYTE[acknowledge_types])
+                    for first_offset, last_offset, count_of_one, acknowledge_types, tags in _qqBBB.iter_unpack(memoryview(buf)[start:end])
                     if count_of_one == 2 and not tags
                 ]
             if len(items) == count:
@@ -105,8 +112,8 @@ class AcknowledgePartition:
     """Partition number; naming it makes it part of the broker's session."""
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
     """Ranges of offsets with their outcome, ascending and without overlap."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 2), None, None, False, True),
@@ -137,8 +144,8 @@ class AcknowledgeTopic:
     """Topic that the records came from."""
     partitions: list[AcknowledgePartition] = field(default_factory=list)
     """Acknowledgements by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (1, 2), None, None, False, True),
@@ -182,8 +189,8 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     """Must be true if any type below is 4 (renew), which extends the locks; since v2 (Kafka 4.2)."""
     topics: list[AcknowledgeTopic] = field(default_factory=list)
     """Acknowledgements by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (1, 2), (1, 2), None, False, True),
@@ -233,9 +240,9 @@ def _fill_acknowledgement_batch(item, view, buf, pos, version):  # type: (Acknow
     pos += 8
     item.last_offset = bigendian.int64(view, pos)
     pos += 8
-    item.acknowledge_types, pos = read_numbers(buf, pos, True, "b", 1)
+    item.acknowledge_types, pos = read_int8s(buf, pos, True)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -254,7 +261,7 @@ def _fill_acknowledge_partition(item, view, buf, pos, version):  # type: (Acknow
     else:
         item.acknowledgement_batches, pos = AcknowledgementBatch.decode_rows(buf, pos, True, version)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -270,7 +277,7 @@ def _fill_acknowledge_topic(item, view, buf, pos, version):  # type: (Acknowledg
         pos = _fill_acknowledge_partition(element, view, buf, pos, version)
         item.partitions.append(element)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -285,8 +292,22 @@ def _read_acknowledgement_batch_rows(buf, pos, count):  # type: (Buffer, int, in
         item = AcknowledgementBatch.__new__(AcknowledgementBatch)
         item.first_offset = bigendian.int64(buf, pos)
         item.last_offset = bigendian.int64(buf, pos + 8)
-        item.acknowledge_types = [bigendian.int8(buf, pos + 17)]
-        item.unknown_tags = None
+        item.acknowledge_types = ONE_BYTE[buf[pos + 17]]
+        item.unknown_tags = b""
         pos += 19
         items.append(item)
     return items
+
+
+def _write_acknowledgement_batch_rows(view, pos, items):  # type: (bytearray, int, list[AcknowledgementBatch]) -> bool
+    """False at the first element of another form."""
+    for x in items:
+        if x.unknown_tags or len(x.acknowledge_types) != 1:
+            return False
+        bigendian.put_int64(view, pos, x.first_offset)
+        bigendian.put_int64(view, pos + 8, x.last_offset)
+        bigendian.put_int8(view, pos + 16, 2)
+        view[pos + 17] = x.acknowledge_types[0]
+        bigendian.put_int8(view, pos + 18, 0)
+        pos += 19
+    return True

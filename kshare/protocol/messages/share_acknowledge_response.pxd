@@ -7,7 +7,7 @@ cimport kshare.protocol.bigendian as bigendian
 cdef class LeaderIdAndEpoch:
     cdef public int leader_id
     cdef public int leader_epoch
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class PartitionData:
@@ -15,13 +15,13 @@ cdef class PartitionData:
     cdef public short error_code
     cdef public object error_message
     cdef public object current_leader
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class ShareAcknowledgeTopicResponse:
     cdef public object topic_id
     cdef public object partitions
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class NodeEndpoint:
@@ -29,7 +29,7 @@ cdef class NodeEndpoint:
     cdef public object host
     cdef public int port
     cdef public object rack
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 @cython.locals(count=Py_ssize_t, element=object)
@@ -54,7 +54,3 @@ cdef Py_ssize_t _fill_share_acknowledge_topic_response(
 cdef Py_ssize_t _fill_node_endpoint(
     NodeEndpoint item, const unsigned char[::1] view, object buf, Py_ssize_t pos, int version
 ) except -1
-
-
-@cython.locals(item=LeaderIdAndEpoch)
-cdef list _read_leader_id_and_epoch_rows(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)

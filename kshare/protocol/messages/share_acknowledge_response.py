@@ -21,7 +21,6 @@ from kshare.protocol.primitives import (
     read_uuid,
     write_compact_nullable_string,
     write_compact_string,
-    write_count,
     write_structs,
     write_tags,
     write_uuid,
@@ -30,7 +29,6 @@ from kshare.protocol.primitives import (
 _i = Struct(">i")
 _ih = Struct(">ih")
 _ii = Struct(">ii")
-_iiB = Struct(">iiB")
 
 COMPILED = not __file__.endswith(".py")
 
@@ -43,8 +41,8 @@ class LeaderIdAndEpoch:
     """Broker that leads the partition now; -1 if it is not known."""
     leader_epoch: int = 0
     """Epoch of that leadership; the higher of two is the newer, and -1 means not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("leaderId", "leader_id", "int32", (1, 2), None, None, False, True),
@@ -60,36 +58,6 @@ class LeaderIdAndEpoch:
         item = cls.__new__(cls)
         return item, _fill_leader_id_and_epoch(item, buf, buf, pos, version)
 
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[LeaderIdAndEpoch], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iiB.pack(x.leader_id, x.leader_epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[LeaderIdAndEpoch], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 9)
-        end = start + count * 9
-        if end <= len(buf):
-            if COMPILED:
-                items = _read_leader_id_and_epoch_rows(buf, start, count)
-            else:
-                items = [
-                    LeaderIdAndEpoch(leader_id, leader_epoch)
-                    for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-                    if not tags
-                ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
-
 
 @dataclass
 class PartitionData:
@@ -103,8 +71,8 @@ class PartitionData:
     """Explanation of why the acknowledgements were refused; null if they were not."""
     current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
     """Where the partition is led now; acknowledgements for the old leader's deliveries are lost anyway."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 2), None, None, False, True),
@@ -133,8 +101,8 @@ class ShareAcknowledgeTopicResponse:
     """Topic that was acknowledged."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (1, 2), None, None, False, True),
@@ -169,8 +137,8 @@ class NodeEndpoint:
     """TCP port to connect to."""
     rack: str | None = None
     """Rack that the broker stands in; null if it has none configured."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (1, 2), None, None, False, True),
@@ -219,8 +187,8 @@ class ShareAcknowledgeResponse(Response):
     """Results by topic."""
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
     """Addresses of the leaders named in this response, so that a moved partition can be followed at once."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 2), None, None, False, True),
@@ -270,7 +238,7 @@ def _fill_leader_id_and_epoch(item, view, buf, pos, version):  # type: (LeaderId
     item.leader_epoch = bigendian.int32(view, pos)
     pos += 4
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -290,7 +258,7 @@ def _fill_partition_data(item, view, buf, pos, version):  # type: (PartitionData
     item.current_leader = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
     pos = _fill_leader_id_and_epoch(item.current_leader, view, buf, pos, version)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -306,7 +274,7 @@ def _fill_share_acknowledge_topic_response(item, view, buf, pos, version):  # ty
         pos = _fill_partition_data(element, view, buf, pos, version)
         item.partitions.append(element)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -325,22 +293,7 @@ def _fill_node_endpoint(item, view, buf, pos, version):  # type: (NodeEndpoint, 
     else:
         item.rack, pos = read_compact_nullable_string(buf, pos)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
-
-
-def _read_leader_id_and_epoch_rows(buf, pos, count):  # type: (Buffer, int, int) -> list[LeaderIdAndEpoch]
-    """The elements up to the first of another form; the caller has checked that the bytes are there."""
-    items = []  # type: list[LeaderIdAndEpoch]
-    for _ in range(count):
-        if bigendian.int8(buf, pos + 8) != 0:
-            break
-        item = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
-        item.leader_id = bigendian.int32(buf, pos)
-        item.leader_epoch = bigendian.int32(buf, pos + 4)
-        item.unknown_tags = None
-        pos += 9
-        items.append(item)
-    return items

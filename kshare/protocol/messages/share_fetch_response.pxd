@@ -7,14 +7,14 @@ cimport kshare.protocol.bigendian as bigendian
 cdef class LeaderIdAndEpoch:
     cdef public int leader_id
     cdef public int leader_epoch
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class AcquiredRecords:
     cdef public long long first_offset
     cdef public long long last_offset
     cdef public short delivery_count
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class PartitionData:
@@ -26,13 +26,13 @@ cdef class PartitionData:
     cdef public object current_leader
     cdef public object records
     cdef public object acquired_records
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class ShareFetchableTopicResponse:
     cdef public object topic_id
     cdef public object partitions
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 cdef class NodeEndpoint:
@@ -40,7 +40,7 @@ cdef class NodeEndpoint:
     cdef public object host
     cdef public int port
     cdef public object rack
-    cdef public object unknown_tags
+    cdef public bytes unknown_tags
 
 
 @cython.locals(count=Py_ssize_t, element=object)
@@ -73,9 +73,9 @@ cdef Py_ssize_t _fill_node_endpoint(
 ) except -1
 
 
-@cython.locals(item=LeaderIdAndEpoch)
-cdef list _read_leader_id_and_epoch_rows(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)
-
-
 @cython.locals(item=AcquiredRecords)
 cdef list _read_acquired_records_rows(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t count)
+
+
+@cython.locals(x=AcquiredRecords)
+cdef bint _write_acquired_records_rows(unsigned char[::1] view, Py_ssize_t pos, object items) except -1

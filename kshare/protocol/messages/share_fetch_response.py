@@ -35,7 +35,6 @@ _h = Struct(">h")
 _i = Struct(">i")
 _ih = Struct(">ih")
 _ii = Struct(">ii")
-_iiB = Struct(">iiB")
 _qqh = Struct(">qqh")
 _qqhB = Struct(">qqhB")
 
@@ -50,8 +49,8 @@ class LeaderIdAndEpoch:
     """Broker that leads the partition now; -1 if it is not known."""
     leader_epoch: int = 0
     """Epoch of that leadership; the higher of two is the newer, and -1 means not known."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("leaderId", "leader_id", "int32", (1, 2), None, None, False, True),
@@ -67,36 +66,6 @@ class LeaderIdAndEpoch:
         item = cls.__new__(cls)
         return item, _fill_leader_id_and_epoch(item, buf, buf, pos, version)
 
-    @staticmethod
-    def encode_rows(out: bytearray, items: list[LeaderIdAndEpoch], flexible: bool, version: int) -> None:
-        """A whole array, one struct call an element."""
-        write_count(out, len(items), flexible)
-        for x in items:
-            if x.unknown_tags is None:
-                out += _iiB.pack(x.leader_id, x.leader_epoch, 0)
-            else:
-                x.encode_into(out, version)
-
-    @staticmethod
-    def decode_rows(
-        buf: Buffer, pos: int, flexible: bool, version: int
-    ) -> tuple[list[LeaderIdAndEpoch], int]:
-        """A whole array in one go, if all its elements are of the usual form."""
-        count, start = read_count(buf, pos, flexible, 9)
-        end = start + count * 9
-        if end <= len(buf):
-            if COMPILED:
-                items = _read_leader_id_and_epoch_rows(buf, start, count)
-            else:
-                items = [
-                    LeaderIdAndEpoch(leader_id, leader_epoch)
-                    for leader_id, leader_epoch, tags in _iiB.iter_unpack(memoryview(buf)[start:end])
-                    if not tags
-                ]
-            if len(items) == count:
-                return items, end
-        return read_structs(buf, pos, flexible, 9, LeaderIdAndEpoch.decode_from, version)
-
 
 @dataclass
 class AcquiredRecords:
@@ -108,8 +77,8 @@ class AcquiredRecords:
     """Last offset of the range, inclusive; it may cover offsets without a record, which need a gap."""
     delivery_count: int = 0
     """How often these records have been delivered, this time included, so 1 means first attempt."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("firstOffset", "first_offset", "int64", (1, 2), None, None, False, True),
@@ -130,8 +99,14 @@ class AcquiredRecords:
     def encode_rows(out: bytearray, items: list[AcquiredRecords], flexible: bool, version: int) -> None:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
+        if COMPILED:
+            start = len(out)
+            out += bytes(len(items) * 19)
+            if _write_acquired_records_rows(out, start, items):
+                return
+            del out[start:]
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _qqhB.pack(x.first_offset, x.last_offset, x.delivery_count, 0)
             else:
                 x.encode_into(out, version)
@@ -177,8 +152,8 @@ class PartitionData:
     """Record batches as stored; they may hold offsets that were not acquired, which must not be handed out."""
     acquired_records: list[AcquiredRecords] = field(default_factory=list)
     """Which offsets in there this member now holds; everything else in Records is not its own."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 2), None, None, False, True),
@@ -217,8 +192,8 @@ class ShareFetchableTopicResponse:
     """Topic that was fetched or acknowledged."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Results by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (1, 2), None, None, False, True),
@@ -253,8 +228,8 @@ class NodeEndpoint:
     """TCP port to connect to."""
     rack: str | None = None
     """Rack that the broker stands in; null if it has none configured."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("nodeId", "node_id", "int32", (1, 2), None, None, False, True),
@@ -303,8 +278,8 @@ class ShareFetchResponse(Response):
     """Results by topic."""
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
     """Addresses of the leaders named in this response, so that a moved partition can be followed at once."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 2), None, None, False, True),
@@ -351,7 +326,7 @@ def _fill_leader_id_and_epoch(item, view, buf, pos, version):  # type: (LeaderId
     item.leader_epoch = bigendian.int32(view, pos)
     pos += 4
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -366,7 +341,7 @@ def _fill_acquired_records(item, view, buf, pos, version):  # type: (AcquiredRec
     item.delivery_count = bigendian.int16(view, pos)
     pos += 2
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -402,7 +377,7 @@ def _fill_partition_data(item, view, buf, pos, version):  # type: (PartitionData
     else:
         item.acquired_records, pos = AcquiredRecords.decode_rows(buf, pos, True, version)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -418,7 +393,7 @@ def _fill_share_fetchable_topic_response(item, view, buf, pos, version):  # type
         pos = _fill_partition_data(element, view, buf, pos, version)
         item.partitions.append(element)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
@@ -437,25 +412,10 @@ def _fill_node_endpoint(item, view, buf, pos, version):  # type: (NodeEndpoint, 
     else:
         item.rack, pos = read_compact_nullable_string(buf, pos)
     if view[pos] == 0:
-        item.unknown_tags = None
+        item.unknown_tags = b""
         return pos + 1
     item.unknown_tags, pos = read_tags(buf, pos)
     return pos
-
-
-def _read_leader_id_and_epoch_rows(buf, pos, count):  # type: (Buffer, int, int) -> list[LeaderIdAndEpoch]
-    """The elements up to the first of another form; the caller has checked that the bytes are there."""
-    items = []  # type: list[LeaderIdAndEpoch]
-    for _ in range(count):
-        if bigendian.int8(buf, pos + 8) != 0:
-            break
-        item = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
-        item.leader_id = bigendian.int32(buf, pos)
-        item.leader_epoch = bigendian.int32(buf, pos + 4)
-        item.unknown_tags = None
-        pos += 9
-        items.append(item)
-    return items
 
 
 def _read_acquired_records_rows(buf, pos, count):  # type: (Buffer, int, int) -> list[AcquiredRecords]
@@ -468,7 +428,20 @@ def _read_acquired_records_rows(buf, pos, count):  # type: (Buffer, int, int) ->
         item.first_offset = bigendian.int64(buf, pos)
         item.last_offset = bigendian.int64(buf, pos + 8)
         item.delivery_count = bigendian.int16(buf, pos + 16)
-        item.unknown_tags = None
+        item.unknown_tags = b""
         pos += 19
         items.append(item)
     return items
+
+
+def _write_acquired_records_rows(view, pos, items):  # type: (bytearray, int, list[AcquiredRecords]) -> bool
+    """False at the first element of another form."""
+    for x in items:
+        if x.unknown_tags:
+            return False
+        bigendian.put_int64(view, pos, x.first_offset)
+        bigendian.put_int64(view, pos + 8, x.last_offset)
+        bigendian.put_int16(view, pos + 16, x.delivery_count)
+        bigendian.put_int8(view, pos + 18, 0)
+        pos += 19
+    return True

@@ -33,8 +33,8 @@ class TopicPartitions:
     """Topic that the partitions belong to."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of that topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -71,8 +71,8 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     """How far the member has come in taking over its assignment; 0, stable, for share members."""
     assigned_partitions: list[TopicPartitions] = field(default_factory=list)
     """Partitions that the member may fetch from, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberEpoch", "member_epoch", "int32", (0, 0), None, None, False, True),

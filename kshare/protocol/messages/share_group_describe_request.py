@@ -38,8 +38,8 @@ class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
     """Share groups to describe; each must be coordinated by the broker asked."""
     include_authorized_operations: bool = False
     """Whether to tell also which operations the caller is allowed on each group."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupIds", "group_ids", "[]string", (1, 1), None, None, False, True),

@@ -43,8 +43,8 @@ class TopicPartitions:
     """Name of that topic, so that no metadata is needed to read the answer."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of that topic which the member may fetch from."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (1, 1), None, None, False, True),
@@ -73,8 +73,8 @@ class Assignment:
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """The member's partitions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicPartitions", "topic_partitions", "[]TopicPartitions", (1, 1), None, None, False, True),
@@ -109,8 +109,8 @@ class Member:
     """Topics the member subscribes to, assigned or not."""
     assignment: Assignment = field(default_factory=Assignment)
     """Partitions that the member may fetch from now; in share groups several members may hold the same one."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (1, 1), None, None, False, True),
@@ -178,8 +178,8 @@ class DescribedGroup:
     """Members of the group at this moment."""
     authorized_operations: int = -2147483648
     """Bit field of what the caller may do with this group; -2147483648 if it was not asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (1, 1), None, None, False, True),
@@ -245,8 +245,8 @@ class ShareGroupDescribeResponse(Response):
     """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
     groups: list[DescribedGroup] = field(default_factory=list)
     """One description for each group id asked for."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 1), None, None, False, True),

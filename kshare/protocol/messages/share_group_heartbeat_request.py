@@ -49,8 +49,8 @@ class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
     """Rack the member runs in; null if it has none, or if nothing changed since the last heartbeat."""
     subscribed_topic_names: list[str] | None = None
     """Whole list of topics wanted; null if it did not change since the last heartbeat."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (1, 1), None, None, False, True),

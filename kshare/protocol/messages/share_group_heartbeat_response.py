@@ -39,8 +39,8 @@ class TopicPartitions:
     """Topic assigned; the client's metadata may not know the id yet, and the broker does not repeat itself."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of that topic which this member may fetch from."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (1, 1), None, None, False, True),
@@ -66,8 +66,8 @@ class Assignment:
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
     """Assigned partitions by topic; an empty list means that there is nothing to fetch."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicPartitions", "topic_partitions", "[]TopicPartitions", (1, 1), None, None, False, True),
@@ -109,8 +109,8 @@ class ShareGroupHeartbeatResponse(Response):
     """Milliseconds until the next heartbeat is due; only a recent join or change is worth asking sooner."""
     assignment: Assignment | None = None
     """Partitions this member may fetch from; null if they are the same as before."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 1), None, None, False, True),

@@ -29,8 +29,8 @@ class ShareGroupMemberMetadataKey(Message):
     """Share group of the member."""
     member_id: str = ""
     """Member that the record is about."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, False),
@@ -47,5 +47,5 @@ class ShareGroupMemberMetadataKey(Message):
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
         group_id, pos = read_string(buf, pos)
         member_id, pos = read_string(buf, pos)
-        unknown_tags = None
+        unknown_tags = b""
         return cls(group_id, member_id, unknown_tags), pos

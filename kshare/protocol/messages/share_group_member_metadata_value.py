@@ -40,8 +40,8 @@ class ShareGroupMemberMetadataValue(Message):
     """Address that the member's heartbeats come from."""
     subscribed_topic_names: list[str] = field(default_factory=list)
     """Topics the member subscribes to."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("rackId", "rack_id", "string", (0, 0), (0, 0), None, False, True),

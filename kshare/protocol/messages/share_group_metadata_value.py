@@ -32,8 +32,8 @@ class ShareGroupMetadataValue(Message):
     """Group epoch, raised whenever members, subscriptions or partitions change."""
     metadata_hash: int = 0
     """Digest of the subscribed topics, by which a changed partition count is noticed; 0 if there are none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("epoch", "epoch", "int32", (0, 0), None, None, False, True),

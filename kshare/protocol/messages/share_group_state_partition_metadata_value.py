@@ -34,8 +34,8 @@ class TopicPartitionsInfo:
     """Name of that topic."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers at this stage."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -66,8 +66,8 @@ class TopicInfo:
     """Topic whose state is being deleted."""
     topic_name: str = ""
     """Name of that topic, which may be gone by now."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -103,8 +103,8 @@ class ShareGroupStatePartitionMetadataValue(Message):
     """Share-partitions that have durable state and can be assigned."""
     deleting_topics: list[TopicInfo] = field(default_factory=list)
     """Topics whose durable state is being deleted."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("initializingTopics", "initializing_topics", "[]TopicPartitionsInfo", (0, 0), None, None, False, True),

@@ -30,8 +30,8 @@ class TopicPartition:
     """Topic that the partitions belong to."""
     partitions: list[int] = field(default_factory=list)
     """Partition numbers of that topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 0), None, None, False, True),
@@ -62,8 +62,8 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
     topic_partitions: list[TopicPartition] = field(default_factory=list)
     """Partitions chosen for the member, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicPartitions", "topic_partitions", "[]TopicPartition", (0, 0), None, None, False, True),

@@ -13,8 +13,10 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_tags,
-    tagged,
+    split_tags,
     write_tags,
 )
 
@@ -35,8 +37,8 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
     """Group epoch that the target assignment was computed for."""
     assignment_timestamp: int = 0
     """When it was computed, in milliseconds since 1970; 0 if not recorded."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("assignmentEpoch", "assignment_epoch", "int32", (0, 0), None, None, False, True),
@@ -45,12 +47,12 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _i.pack(self.assignment_epoch)
-        known: list[tuple[int, bytearray]] = []
+        known: dict[int, bytearray] = {}
         if self.assignment_timestamp:
             part = bytearray()
             part += _q.pack(self.assignment_timestamp)
-            known.append((0, part))
-        write_tags(out, tagged(known, self.unknown_tags))
+            known[0] = part
+        write_tags(out, merge_tags(known, self.unknown_tags))
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
@@ -59,10 +61,11 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
         pos += 4
         unknown_tags, pos = read_tags(buf, pos)
         if unknown_tags:
-            if 0 in unknown_tags:
-                part = unknown_tags.pop(0)
+            tags, _ = split_tags(unknown_tags, 0)
+            if 0 in tags:
+                part = tags.pop(0)
                 (assignment_timestamp,) = _q.unpack_from(part, 0)
                 end = 8
                 check_tag_end(part, end)
-            unknown_tags = unknown_tags or None
+            unknown_tags = join_tags(tags)
         return cls(assignment_epoch, assignment_timestamp, unknown_tags), pos

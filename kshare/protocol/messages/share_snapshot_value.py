@@ -13,10 +13,12 @@ from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
     check_tag_end,
+    join_tags,
+    merge_tags,
     read_count,
     read_structs,
     read_tags,
-    tagged,
+    split_tags,
     write_count,
     write_tags,
 )
@@ -39,8 +41,8 @@ class StateBatch:
     """0 available, 2 acknowledged, 4 archived; acquired (1) is never stored."""
     delivery_count: int = 0
     """Deliveries counted for the range so far."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("firstOffset", "first_offset", "int64", (0, 0), None, None, False, True),
@@ -65,7 +67,7 @@ class StateBatch:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _qqbhB.pack(x.first_offset, x.last_offset, x.delivery_state, x.delivery_count, 0)
             else:
                 x.encode_into(out, version)
@@ -115,8 +117,8 @@ class ShareSnapshotValue(Message):
     rewritten."""
     state_batches: list[StateBatch] = field(default_factory=list)
     """State of records from the start offset on; ranges left out are available and never delivered."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("snapshotEpoch", "snapshot_epoch", "int32", (0, 0), None, None, False, True),
@@ -132,12 +134,12 @@ class ShareSnapshotValue(Message):
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _iiiqqq.pack(self.snapshot_epoch, self.state_epoch, self.leader_epoch, self.start_offset, self.create_timestamp, self.write_timestamp)
         StateBatch.encode_rows(out, self.state_batches, True, version)
-        known: list[tuple[int, bytearray]] = []
+        known: dict[int, bytearray] = {}
         if self.delivery_complete_count != -1:
             part = bytearray()
             part += _i.pack(self.delivery_complete_count)
-            known.append((0, part))
-        write_tags(out, tagged(known, self.unknown_tags))
+            known[0] = part
+        write_tags(out, merge_tags(known, self.unknown_tags))
 
     @classmethod
     def decode_from(cls, buf: Buffer, pos: int, version: int) -> tuple[Self, int]:
@@ -147,12 +149,13 @@ class ShareSnapshotValue(Message):
         state_batches, pos = StateBatch.decode_rows(buf, pos, True, version)
         unknown_tags, pos = read_tags(buf, pos)
         if unknown_tags:
-            if 0 in unknown_tags:
-                part = unknown_tags.pop(0)
+            tags, _ = split_tags(unknown_tags, 0)
+            if 0 in tags:
+                part = tags.pop(0)
                 (delivery_complete_count,) = _i.unpack_from(part, 0)
                 end = 4
                 check_tag_end(part, end)
-            unknown_tags = unknown_tags or None
+            unknown_tags = join_tags(tags)
         return cls(
             snapshot_epoch,
             state_epoch,

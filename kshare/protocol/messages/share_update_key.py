@@ -36,8 +36,8 @@ class ShareUpdateKey(Message):
     """Topic of the share-partition."""
     partition: int = 0
     """Partition number."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 0), None, None, False, False),
@@ -58,5 +58,5 @@ class ShareUpdateKey(Message):
         topic_id, pos = read_uuid(buf, pos)
         (partition,) = _i.unpack_from(buf, pos)
         pos += 4
-        unknown_tags = None
+        unknown_tags = b""
         return cls(group_id, topic_id, partition, unknown_tags), pos

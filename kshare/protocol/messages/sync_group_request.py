@@ -42,8 +42,8 @@ class SyncGroupRequestAssignment:
     """Member that this assignment is for."""
     assignment: bytes = b''
     """What the member gets; a ConsumerProtocolAssignment in consumer groups."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("memberId", "member_id", "string", (0, 5), None, None, False, True),
@@ -64,7 +64,7 @@ class SyncGroupRequestAssignment:
         flexible = version >= 4
         member_id, pos = (read_compact_string if flexible else read_string)(buf, pos)
         assignment, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(member_id, assignment, unknown_tags), pos
@@ -94,8 +94,8 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
     """Assignor agreed on, to be checked against the coordinator's view; null skips the check."""
     assignments: list[SyncGroupRequestAssignment] = field(default_factory=list)
     """Everyone's assignment, from the leader; empty from others."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 5), None, None, False, True),
@@ -143,7 +143,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
         if version >= 5:
             protocol_name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         assignments, pos = read_structs(buf, pos, flexible, 3, SyncGroupRequestAssignment.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

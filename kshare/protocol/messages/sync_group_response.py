@@ -47,8 +47,8 @@ class SyncGroupResponse(Response):
     """Assignor that the assignment was made by; null on error."""
     assignment: bytes = b''
     """What the member gets; a ConsumerProtocolAssignment in consumer groups."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 5), None, None, True, True),
@@ -89,7 +89,7 @@ class SyncGroupResponse(Response):
         if version >= 5:
             protocol_name, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         assignment, pos = (read_compact_bytes if flexible else read_bytes)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

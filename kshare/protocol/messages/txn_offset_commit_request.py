@@ -46,8 +46,8 @@ class TxnOffsetCommitRequestPartition:
     """Leader epoch of the last record read; -1 if it is not known."""
     committed_metadata: str | None = ""
     """Free text kept beside the position; null for none."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (0, 6), None, None, False, True),
@@ -77,7 +77,7 @@ class TxnOffsetCommitRequestPartition:
             (committed_leader_epoch,) = _i.unpack_from(buf, pos)
             pos += 4
         committed_metadata, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(
@@ -99,8 +99,8 @@ class TxnOffsetCommitRequestTopic:
     """Topic the positions are in, since v6."""
     partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
     """Positions by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (0, 5), None, None, True, True),
@@ -130,7 +130,7 @@ class TxnOffsetCommitRequestTopic:
         if version >= 6:
             topic_id, pos = read_uuid(buf, pos)
         partitions, pos = read_structs(buf, pos, flexible, 14, TxnOffsetCommitRequestPartition.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(name, topic_id, partitions, unknown_tags), pos
@@ -162,8 +162,8 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     """Id of a static member; null for a dynamic one."""
     topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
     """Positions by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 6), None, None, False, True),
@@ -217,7 +217,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
         if version >= 3:
             group_instance_id, pos = (read_compact_nullable_string if flexible else read_nullable_string)(buf, pos)
         topics, pos = read_structs(buf, pos, flexible, 3, TxnOffsetCommitRequestTopic.decode_from, version)
-        unknown_tags: dict[int, bytes] | None = None
+        unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
         return cls(

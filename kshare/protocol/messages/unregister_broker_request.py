@@ -32,8 +32,8 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
 
     broker_id: int = 0
     """Broker to strike out; it must not be running."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("brokerId", "broker_id", "int32", (0, 0), None, None, False, True),

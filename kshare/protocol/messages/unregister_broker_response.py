@@ -36,8 +36,8 @@ class UnregisterBrokerResponse(Response):
     """Why the broker is still on the books, 0 if it is not."""
     error_message: str | None = ""
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, False, True),

@@ -41,8 +41,8 @@ class FeatureUpdateKey:
     upgrade_type: int = 1
     """1 allows only a higher level, 2 also a lower one if nothing is lost, 3 a lower one regardless. Since
     v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("feature", "feature", "string", (0, 2), None, None, False, True),
@@ -104,8 +104,8 @@ class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
     """Levels to set."""
     validate_only: bool = False
     """Whether only to check if it would work; since v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("timeoutMs", "timeout_ms", "int32", (0, 2), None, None, False, True),

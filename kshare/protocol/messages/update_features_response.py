@@ -36,8 +36,8 @@ class UpdatableFeatureResult:
     """Why this level was not set, 0 if it was."""
     error_message: str | None = ""
     """Explanation of why the level was not set; null if it was."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("feature", "feature", "string", (0, 1), None, None, False, True),
@@ -83,8 +83,8 @@ class UpdateFeaturesResponse(Response):
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
     results: list[UpdatableFeatureResult] = field(default_factory=list)
     """Results by feature, up to v1."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 2), None, None, False, True),

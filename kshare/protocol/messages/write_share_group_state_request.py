@@ -44,8 +44,8 @@ class StateBatch:
     """New state of the range: 0 available, 2 acknowledged, 4 archived."""
     delivery_count: int = 0
     """Deliveries counted for the range so far."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("firstOffset", "first_offset", "int64", (0, 1), None, None, False, True),
@@ -70,7 +70,7 @@ class StateBatch:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _qqbhB.pack(x.first_offset, x.last_offset, x.delivery_state, x.delivery_count, 0)
             else:
                 x.encode_into(out, version)
@@ -109,8 +109,8 @@ class PartitionData:
     """Records from the start offset on that are done with; -1 if unknown. Since v1, for computing lag."""
     state_batches: list[StateBatch] = field(default_factory=list)
     """Ranges whose state changed; the coordinator merges them into what it knows."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 1), None, None, False, True),
@@ -157,8 +157,8 @@ class WriteStateData:
     """Topic of the share-partitions."""
     partitions: list[PartitionData] = field(default_factory=list)
     """Share-partitions with changes."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 1), None, None, False, True),
@@ -193,8 +193,8 @@ class WriteShareGroupStateRequest(Request[WriteShareGroupStateResponse]):
     """Share group that owns the state."""
     topics: list[WriteStateData] = field(default_factory=list)
     """Share-partitions with changes, by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("groupId", "group_id", "string", (0, 1), None, None, False, True),

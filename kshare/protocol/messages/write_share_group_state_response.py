@@ -36,8 +36,8 @@ class PartitionResult:
     on."""
     error_message: str | None = None
     """The broker's explanation of the error code, for people; null when there is nothing to add."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partition", "partition", "int32", (0, 1), None, None, False, True),
@@ -67,8 +67,8 @@ class WriteStateResult:
     """Topic of the share-partitions."""
     partitions: list[PartitionResult] = field(default_factory=list)
     """Results by share-partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicId", "topic_id", "uuid", (0, 1), None, None, False, True),
@@ -99,8 +99,8 @@ class WriteShareGroupStateResponse(Response):
 
     results: list[WriteStateResult] = field(default_factory=list)
     """Results by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("results", "results", "[]WriteStateResult", (0, 1), None, None, False, True),

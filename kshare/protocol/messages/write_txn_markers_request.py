@@ -36,8 +36,8 @@ class WritableTxnMarkerTopic:
     """Topic of the partitions."""
     partition_indexes: list[int] = field(default_factory=list)
     """Partition numbers to mark."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 2), None, None, False, True),
@@ -73,8 +73,8 @@ class WritableTxnMarker:
     """Epoch of the coordinator; leaders refuse an older one than they have seen."""
     transaction_version: int = 0
     """Level of the transaction protocol in use, which decides how epochs are checked; since v2."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("producerId", "producer_id", "int64", (1, 2), None, None, False, True),
@@ -129,8 +129,8 @@ class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
 
     markers: list[WritableTxnMarker] = field(default_factory=list)
     """Transactions that end."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("markers", "markers", "[]WritableTxnMarker", (1, 2), None, None, False, True),

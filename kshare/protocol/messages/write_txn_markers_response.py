@@ -35,8 +35,8 @@ class WritableTxnMarkerPartitionResult:
     """Partition number."""
     error_code: int = 0
     """Why there is no marker in this partition, 0 if there is."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("partitionIndex", "partition_index", "int32", (1, 2), None, None, False, True),
@@ -59,7 +59,7 @@ class WritableTxnMarkerPartitionResult:
         """A whole array, one struct call an element."""
         write_count(out, len(items), flexible)
         for x in items:
-            if x.unknown_tags is None:
+            if not x.unknown_tags:
                 out += _ihB.pack(x.partition_index, x.error_code, 0)
             else:
                 x.encode_into(out, version)
@@ -90,8 +90,8 @@ class WritableTxnMarkerTopicResult:
     """Topic of the partitions."""
     partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
     """Outcome, partition by partition."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (1, 2), None, None, False, True),
@@ -119,8 +119,8 @@ class WritableTxnMarkerResult:
     """Producer whose transaction ended."""
     topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
     """Outcome, topic by topic."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("producerId", "producer_id", "int64", (1, 2), None, None, False, True),
@@ -152,8 +152,8 @@ class WriteTxnMarkersResponse(Response):
 
     markers: list[WritableTxnMarkerResult] = field(default_factory=list)
     """Outcome for each transaction."""
-    unknown_tags: dict[int, bytes] | None = None
-    """Tagged fields that the schema doesn't know, by tag; kept from decoding to encoding."""
+    unknown_tags: bytes = b""
+    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("markers", "markers", "[]WritableTxnMarkerResult", (1, 2), None, None, False, True),

@@ -1,0 +1,114 @@
+"""The two heaviest share messages, ours against kio's Rust reader and kafka-python's generic codec.
+
+A ShareFetch response of 100 partitions with 20 acquired ranges each, and a ShareAcknowledge request of 1,000 ranges.
+kafka-python has no share messages: its codec is given our schemas, so that all three work on the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import kio.schema.share_acknowledge.v1.request as kio_acknowledge
+import kio.schema.share_fetch.v1.response as kio_fetch
+from kafka.protocol.api_message import ApiMessage
+from kio.serial import entity_reader, entity_writer
+
+import schemas
+from kshare.protocol.messages.share_acknowledge_request import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from kshare.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from tools.benching import Case, Comparison, Suite
+
+_TOPIC = bytes(range(16))
+
+
+def fetch_response(partitions: int = 100, ranges: int = 20) -> ShareFetchResponse:
+    rows = [
+        PartitionData(
+            partition_index=p,
+            records=b"",
+            acquired_records=[AcquiredRecords(1000 * r, 1000 * r + 499, 1) for r in range(ranges)],
+        )
+        for p in range(partitions)
+    ]
+    topic = ShareFetchableTopicResponse(topic_id=_TOPIC, partitions=rows)
+    return ShareFetchResponse(acquisition_lock_timeout_ms=30000, responses=[topic])
+
+
+def acknowledge_request(ranges: int = 1000) -> ShareAcknowledgeRequest:
+    batches = [AcknowledgementBatch(1000 * r, 1000 * r + 499, b"\x01") for r in range(ranges)]
+    topic = AcknowledgeTopic(topic_id=_TOPIC, partitions=[AcknowledgePartition(0, batches)])
+    return ShareAcknowledgeRequest(
+        group_id="orders", member_id="x" * 22, share_session_epoch=7, topics=[topic]
+    )
+
+
+class _Generic:
+    """kafka-python's codec over our schemas: a message class is made from JSON at run time."""
+
+    def __init__(self, name: str) -> None:
+        self.cls = type(ApiMessage)(name, (ApiMessage,), {}, load_json=schemas)
+
+    def decode(self, data: bytes, version: int) -> Any:
+        value = self.cls.decode(data, version=version)
+        value._header = None  # its encoder asks for one, its decoder sets none
+        return value
+
+
+def suite() -> Suite:
+    cases: dict[str, Case] = {}
+    comparisons: list[Comparison] = []
+    for title, message, kio_class in (
+        ("ShareFetch response", fetch_response(), kio_fetch.ShareFetchResponse),
+        ("ShareAcknowledge request", acknowledge_request(), kio_acknowledge.ShareAcknowledgeRequest),
+    ):
+        for name, case in _contenders(message, kio_class).items():
+            cases[f"{name}, {title}"] = _counted(case)
+        for verb in ("decode", "encode"):
+            for peer in ("kio", "kafka-python"):
+                ours, theirs = (f"{who} {verb}, {title}" for who in ("kshare", peer))
+                comparisons.append(Comparison(f"codecs {title} {verb}: kshare / {peer}", ours, theirs))
+    return Suite("codecs", "message", cases, comparisons)
+
+
+def _contenders(message: Any, kio_class: type[Any]) -> dict[str, Callable[[], object]]:
+    cls, data = type(message), message.encode(1)
+    kio_read, kio_write = entity_reader(kio_class), entity_writer(kio_class)
+    kio_value, _ = kio_read(data, 0)
+    generic = _Generic(cls.NAME)
+    generic_value = generic.decode(data, 1)
+    if _kio_encode(kio_write, kio_value) != data or generic_value.encode(version=1) != data:
+        raise AssertionError(f"{cls.NAME}: the contenders disagree about the bytes")
+    return {
+        "kshare decode": lambda: cls.decode(data, 1),
+        "kio decode": lambda: kio_read(data, 0),
+        "kafka-python decode": lambda: generic.decode(data, 1),
+        "kshare encode": lambda: message.encode(1),
+        "kio encode": lambda: _kio_encode(kio_write, kio_value),
+        "kafka-python encode": lambda: generic_value.encode(version=1),
+    }
+
+
+def _kio_encode(write: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    write(out, value)
+    return out.getvalue()
+
+
+def _counted(case: Callable[[], object]) -> Case:
+    def run() -> int:
+        case()
+        return 1
+
+    return run
