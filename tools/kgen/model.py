@@ -116,6 +116,7 @@ class Field:
     is_map_key: bool
     default: Any
     about: str
+    entity: str = ""  # what kind of thing the value names: topicName, groupId, brokerId ...
 
     @property
     def json_name(self) -> str:
@@ -312,6 +313,7 @@ class _Reader:
             is_map_key=node.get("mapKey") is True,
             default=self.default(node, field_type, nullable, versions, path),
             about=node.get("about", ""),
+            entity=node.get("entityType", ""),
         )
 
     def tag(self, node: Mapping[str, Any], versions: Versions, path: str) -> tuple[int | None, Versions]:

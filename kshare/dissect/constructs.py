@@ -1,0 +1,284 @@
+"""Kafka's ways of writing values, as constructs that leave a span for every byte they read.
+
+Decides how lengths, nulls, varints, tags and texts are written; the schemas' tables decide where they stand.
+construct hands each parser a path and never looks at it: here it is the path of the value being read.
+What is read is kept as spans alone, so containers are skipped: they would hold every value a second time.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from construct import Adapter, Bytes, Construct, FormatField, StreamError, Subconstruct
+
+from .meaning import Explain
+from .tape import BreakError, Tape
+
+
+class Mark(Subconstruct):  # type: ignore[misc]
+    """A value that fills one span."""
+
+    def __init__(self, subcon: Construct, kind: str, about: str = "", explain: Explain | None = None) -> None:
+        super().__init__(subcon)
+        self.kind = kind
+        self.about = about
+        self.explain = explain
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> Any:
+        start = tape.position
+        try:
+            value = self.subcon._parsereport(tape, context, path)
+        except StreamError:
+            raise tape.short_of(self.subcon.sizeof(), path, start) from None
+        tape.mark(path, self.kind, start, value, self.explain(value) if self.explain else "", self.about)
+        return value
+
+
+class Named(Subconstruct):  # type: ignore[misc]
+    """A field: what it holds has the field's name in its path."""
+
+    def __init__(self, name: str, subcon: Construct) -> None:
+        super().__init__(subcon)
+        self.name = name
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> Any:
+        return self.subcon._parsereport(tape, context, f"{path}.{self.name}" if path else self.name)
+
+
+class Truth(Adapter):  # type: ignore[misc]
+    def _decode(self, obj: int, context: Any, path: str) -> bool:
+        return obj != 0
+
+
+class KafkaUuid(Adapter):  # type: ignore[misc]
+    """A uuid as Kafka shows it: 22 characters of URL-safe base64."""
+
+    def _decode(self, obj: memoryview, context: Any, path: str) -> str:
+        return base64.urlsafe_b64encode(obj).decode().rstrip("=")
+
+
+class Varint(Construct):  # type: ignore[misc]
+    """Seven bits a byte, lowest first; zigzag when signed."""
+
+    def __init__(self, bits: int, signed: bool) -> None:
+        super().__init__()
+        self.bits = bits
+        self.signed = signed
+        self.most = -(-bits // 7)
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> int:
+        start = tape.position
+        limit = min(tape.end, start + self.most)
+        value = shift = 0
+        for position in range(start, limit):
+            byte = tape.data[position]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                tape.position = position + 1
+                return self._checked(value, path, start)
+            shift += 7
+        if limit == tape.end and limit - start < self.most:
+            raise tape.short_of(limit - start + 1, path, start)
+        raise BreakError(path, start, f"a varint of more than {self.most} bytes")
+
+    def _checked(self, value: int, path: str, start: int) -> int:
+        if value >> self.bits:
+            raise BreakError(path, start, f"a varint of more than {self.bits} bits")
+        return (value >> 1) ^ -(value & 1) if self.signed else value
+
+
+INTEGERS = {
+    "int8": FormatField(">", "b"),
+    "int16": FormatField(">", "h"),
+    "int32": FormatField(">", "l"),
+    "int64": FormatField(">", "q"),
+    "uint16": FormatField(">", "H"),
+    "uint32": FormatField(">", "L"),
+}
+FIXED: dict[str, Construct] = {
+    **INTEGERS,
+    "bool": Truth(INTEGERS["int8"]),
+    "float64": FormatField(">", "d"),
+    "uuid": KafkaUuid(Bytes(16)),
+}
+UNSIGNED_VARINT = Varint(32, signed=False)
+VARINT = Varint(32, signed=True)
+VARLONG = Varint(64, signed=True)
+
+
+class Length(Subconstruct):  # type: ignore[misc]
+    """How much follows; None for null. The compact form stores one more, and 0 for null."""
+
+    def __init__(
+        self, subcon: Construct, *, is_compact: bool, is_nullable: bool, kind: str = "length"
+    ) -> None:
+        super().__init__(subcon)
+        self.surplus = 1 if is_compact else 0
+        self.is_nullable = is_nullable
+        self.kind = kind
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> int | None:
+        start = tape.position
+        path = f"{path}.{self.kind}"
+        try:
+            stored: int = self.subcon._parsereport(tape, context, path)
+        except StreamError:
+            raise tape.short_of(self.subcon.sizeof(), path, start) from None
+        value = stored - self.surplus
+        if value < -1:
+            tape.position = start
+            raise BreakError(path, start, f"a {self.kind} of {value}")
+        note = "null" if value == -1 else f"stored as {stored}" if self.surplus else ""
+        span = tape.mark(path, self.kind, start, None if value == -1 else value, note)
+        if value >= 0:
+            return value
+        if not self.is_nullable:
+            tape.complain(span, "null, which this field can't be")
+        return None
+
+
+class Content(Construct):  # type: ignore[misc]
+    """A length and as many bytes."""
+
+    kind = "bytes"
+
+    def __init__(self, length: Length, about: str = "") -> None:
+        super().__init__()
+        self.length = length
+        self.about = about
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> None:
+        tape.open(path, self.kind, self.about)
+        size = self.length._parsereport(tape, context, path)
+        tape.close(None if size is None else self.content(tape, context, path, size))
+
+    def content(self, tape: Tape, context: Any, path: str, size: int) -> object:
+        start = tape.position
+        raw = tape.take(size, path)
+        if size:
+            tape.mark(path, self.kind, start, raw, "", self.about)
+        return raw
+
+
+class Text(Content):
+    """UTF-8. Bytes that aren't are shown escaped, and complained about."""
+
+    kind = "string"
+
+    def content(self, tape: Tape, context: Any, path: str, size: int) -> object:
+        start = tape.position
+        raw = bytes(tape.take(size, path))
+        text = raw.decode(errors="backslashreplace")
+        if size:
+            span = tape.mark(path, self.kind, start, text, "", self.about)
+            if text.encode() != raw:
+                tape.complain(span, "not UTF-8")
+        return text
+
+
+class Fields(Construct):  # type: ignore[misc]
+    """A struct: its fields one after the other, all in one span. `tags` come last, in flexible versions."""
+
+    def __init__(self, kind: str, fields: list[Construct], tags: Construct | None, about: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.fields = fields if tags is None else [*fields, tags]
+        self.about = about
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> None:
+        tape.open(path, self.kind, self.about)
+        self.inside(tape, context, path)
+        tape.close()
+
+    def inside(self, tape: Tape, context: Any, path: str) -> None:
+        for one in self.fields:
+            one._parsereport(tape, context, path)
+
+
+class NullableFields(Fields):
+    """A struct behind a byte that says whether it is there."""
+
+    presence = Mark(INTEGERS["int8"], "presence", explain=lambda marker: "null" if marker < 0 else "there")
+
+    def inside(self, tape: Tape, context: Any, path: str) -> None:
+        if self.presence._parsereport(tape, context, f"{path}.presence") >= 0:
+            super().inside(tape, context, path)
+
+
+class Many(Subconstruct):  # type: ignore[misc]
+    """An array: a count and as many items. Its value is the count."""
+
+    def __init__(self, kind: str, count: Length, subcon: Construct, about: str = "") -> None:
+        super().__init__(subcon)
+        self.kind = kind
+        self.count = count
+        self.about = about
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> None:
+        tape.open(path, self.kind, self.about)
+        count = self.count._parsereport(tape, context, path)
+        if count is not None:
+            expect_items(tape, path, count)
+            for i in range(count):
+                self.subcon._parsereport(tape, context, f"{path}[{i}]")
+        tape.close(count)
+
+
+def expect_items(tape: Tape, path: str, count: int) -> None:
+    """Each item takes a byte at least, so a count beyond the bytes that are left needs no further look.
+
+    Unless bytes are known to be missing: then what is there is read as far as it goes.
+    """
+    if count > tape.left and not tape.shortage:
+        left = f"{tape.left} byte{'s' * (tape.left != 1)} left"
+        raise BreakError(path, tape.position, f"{count} items announced, {left}")
+
+
+class Tags(Construct):  # type: ignore[misc]
+    """The tagged fields at a struct's end. Known ones have the path that any other field would have."""
+
+    def __init__(self, known: dict[int, Construct]) -> None:
+        super().__init__()
+        self.known = known
+        self.count = Mark(UNSIGNED_VARINT, "count")
+        self.number = Mark(UNSIGNED_VARINT, "tag")
+        self.size = Mark(UNSIGNED_VARINT, "size")
+
+    def _parse(self, tape: Tape, context: Any, path: str) -> None:
+        tags = f"{path}.tags" if path else "tags"
+        tape.open(tags, "tags")
+        count: int = self.count._parsereport(tape, context, f"{tags}.count")
+        expect_items(tape, tags, count)
+        last = -1
+        for i in range(count):
+            last = self.one(tape, context, path, f"{tags}[{i}]", last)
+        tape.close(count)
+
+    def one(self, tape: Tape, context: Any, path: str, tag: str, last: int) -> int:
+        start = tape.position
+        tape.open(tag, "tagged field")
+        number: int = self.number._parsereport(tape, context, f"{tag}.number")
+        if number <= last:
+            raise BreakError(f"{tag}.number", start, f"tag {number} after tag {last}: tags must ascend")
+        size: int = self.size._parsereport(tape, context, f"{tag}.size")
+        if number in self.known:
+            self.within(tape, context, path, tag, size, self.known[number])
+        else:
+            start = tape.position
+            raw = tape.take(size, f"{tag}.content")
+            tape.mark(f"{tag}.content", "unknown tagged field", start, raw)
+        tape.close(number)
+        return number
+
+    def within(self, tape: Tape, context: Any, path: str, tag: str, size: int, known: Construct) -> None:
+        """A known field must take exactly the bytes that its tag announces."""
+        if size > tape.left:
+            raise tape.short_of(size, f"{tag}.content", tape.position)
+        outer, tape.end = tape.end, tape.position + size
+        known._parsereport(tape, context, path)
+        if tape.left:
+            raise BreakError(
+                f"{tag}.size", tape.position, f"the field ends {tape.left} bytes before its {size} bytes do"
+            )
+        tape.end = outer

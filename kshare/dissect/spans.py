@@ -1,0 +1,110 @@
+"""What a dissection is: named spans of bytes, and what was found wrong with them.
+
+Decides how spans nest and how one is found by its path. Never reads bytes: that is the layouts' and the tape's work.
+
+A span that is not divided is a leaf; the leaves tile the bytes, without gap or overlap. A divided span (a struct, an
+array, a string with its length) covers exactly its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of bytes with a name.
+
+    `kind` is the schema's type (`int32`, `string`, `[]TopicData`, a struct's name) or the role that framing plays
+    (`length`, `count`, `presence`, `tags` ...). A string's content has the path of the string itself.
+    """
+
+    path: str
+    kind: str
+    offset: int
+    length: int
+    raw: memoryview
+    value: object = None
+    note: str = ""  # what the value means: an error's name, the bits of the attributes
+    about: str = ""  # what the field means, from the schema
+    problem: str = ""  # what is wrong, though reading went on
+    parts: list[Span] = field(default_factory=list)
+    is_complete: bool = True
+    inflated: Dissection | None = None  # what compressed bytes unpack to, in offsets of its own
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    def leaves(self) -> Iterator[Span]:
+        """The undivided spans in here, in the order of their bytes."""
+        waiting = [self]
+        while waiting:
+            span = waiting.pop()
+            if span.parts:
+                waiting.extend(reversed(span.parts))
+            elif span.length:
+                yield span
+
+    def walk(self) -> Iterator[tuple[int, Span]]:
+        """This span and all below it with their depth, parents before their parts."""
+        waiting = [(0, self)]
+        while waiting:
+            depth, span = waiting.pop()
+            yield depth, span
+            waiting.extend((depth + 1, part) for part in reversed(span.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it should be, and where."""
+
+    path: str
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'frame'} at byte {self.offset}: {self.reason}"
+
+
+@dataclass(slots=True)
+class Dissection:
+    """The reading of one buffer.
+
+    `error` is where reading had to stop (the bytes after it are one leaf `unread`); `problems` holds that one
+    and the lesser ones, such as a wrong checksum, that reading could go past.
+    """
+
+    root: Span
+    message: str = ""
+    version: int | None = None
+    header: Span | None = None
+    body: Span | None = None
+    error: Problem | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def data(self) -> memoryview:
+        return self.root.raw
+
+    @property
+    def spans(self) -> list[Span]:
+        """The leaves: joined, their bytes are the buffer."""
+        return list(self.root.leaves())
+
+    def find(self, path: str) -> Span | None:
+        """The span of that path, the widest if several share it; compressed records are looked into as well."""
+        waiting = [self.root]
+        while waiting:
+            span = waiting.pop()
+            if span.path == path:
+                return span
+            if span.inflated:
+                waiting.append(span.inflated.root)
+            waiting.extend(reversed(span.parts))
+        return None

@@ -1,0 +1,62 @@
+"""The shape of the generated tables in `fields/`, and how one is found: by a message's name, loaded when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib import import_module
+
+from .fields import index
+
+Range = tuple[int, int]
+NEVER: Range = (1, 0)
+
+
+class Default(Enum):
+    ZERO = "the type's own: 0, false, empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a schema. Ranges of versions are closed; `struct` holds the fields of a struct or array of it."""
+
+    name: str
+    type: str
+    versions: Range
+    nullable: Range = NEVER
+    tagged: Range = NEVER
+    tag: int | None = None
+    flexible: Range | None = None  # where it differs from the message
+    default: object = Default.ZERO
+    entity: str = ""
+    struct: tuple[Field, ...] | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    name: str
+    kind: str
+    api_key: int | None
+    versions: Range
+    flexible: Range
+    about: str
+    fields: tuple[Field, ...]
+
+    def has(self, version: int) -> bool:
+        return within(version, self.versions)
+
+    def is_flexible(self, version: int) -> bool:
+        return within(version, self.flexible)
+
+
+def within(version: int, versions: Range) -> bool:
+    return versions[0] <= version <= versions[1]
+
+
+@cache
+def message(name: str) -> Message:
+    """The table of a message; KeyError when no schema has that name."""
+    table: Message = import_module(f"{__package__}.fields.{index.MODULES[name]}").MESSAGE
+    return table
