@@ -95,8 +95,7 @@ class _DecodeWalk:
             self.need(path, pos, _SIZES[spec.type])
             return pos + _SIZES[spec.type]
         compact = "compact_" if self.flexible and spec.is_compactable else ""
-        kind = "records" if spec.type == "records" else f"nullable_{spec.type}"
-        read = getattr(p, f"read_{compact}{kind}")
+        read = getattr(p, f"read_{compact}nullable_{spec.type}")
         value, end = self.guard(path, pos, read)
         return None if value is None and not nullable else int(end)
 

@@ -9,7 +9,7 @@ from kshare.errors import DecodeError, EncodeError
 from kshare.protocol.primitives import Buffer
 
 _BROKEN = (IndexError, ValueError, struct.error)
-_UNWRITABLE = (AttributeError, TypeError, ValueError, OverflowError, struct.error)
+_UNWRITABLE = (AttributeError, IndexError, TypeError, ValueError, OverflowError, struct.error)
 
 
 class Message:

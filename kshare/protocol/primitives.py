@@ -72,23 +72,28 @@ def write_uvarint(out: bytearray, value: int) -> None:
 # --- strings
 
 
+def _int16(buf: Buffer, pos: int) -> int:
+    value = (buf[pos] << 8) | buf[pos + 1]
+    return value - 0x10000 if value > 0x7FFF else value
+
+
 def _text(buf: Buffer, pos: int, length: int) -> tuple[str, int]:
     end = pos + length
-    if end > len(buf) or length > MAX_STRING:
+    if end > len(buf) or not 0 <= length <= MAX_STRING:
         raise MalformedError(f"a string of {length} bytes, {len(buf) - pos} are left")
     return str(buf[pos:end], "utf-8"), end
 
 
 def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
-    length = (buf[pos] << 8) | buf[pos + 1]
-    if length > MAX_STRING:
+    length = _int16(buf, pos)
+    if length == -1:
         raise MalformedError("null, where the version allows none")
     return _text(buf, pos + 2, length)
 
 
 def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
-    length = (buf[pos] << 8) | buf[pos + 1]
-    if length == 0xFFFF:
+    length = _int16(buf, pos)
+    if length == -1:
         return None, pos + 2
     return _text(buf, pos + 2, length)
 
@@ -153,27 +158,35 @@ def _span(buf: Buffer, pos: int, length: int) -> tuple[memoryview, int]:
     return memoryview(buf)[pos:end], end
 
 
-def read_records(buf: Buffer, pos: int) -> tuple[memoryview | None, int]:
+def read_nullable_records(buf: Buffer, pos: int) -> tuple[memoryview | None, int]:
     length = _int32(buf, pos)
     if length == -1:
         return None, pos + 4
     return _span(buf, pos + 4, length)
 
 
-def read_compact_records(buf: Buffer, pos: int) -> tuple[memoryview | None, int]:
+def read_compact_nullable_records(buf: Buffer, pos: int) -> tuple[memoryview | None, int]:
     length, pos = read_uvarint(buf, pos)
     if not length:
         return None, pos
     return _span(buf, pos, length - 1)
 
 
+def read_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
+    return _required(*read_nullable_records(buf, pos))
+
+
+def read_compact_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
+    return _required(*read_compact_nullable_records(buf, pos))
+
+
 def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
-    view, pos = read_records(buf, pos)
+    view, pos = read_nullable_records(buf, pos)
     return (None if view is None else bytes(view)), pos
 
 
 def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
-    view, pos = read_compact_records(buf, pos)
+    view, pos = read_compact_nullable_records(buf, pos)
     return (None if view is None else bytes(view)), pos
 
 
@@ -432,10 +445,10 @@ def write_tags(out: bytearray, tags: bytes) -> None:
     out += tags
 
 
-def merge_tags(known: Mapping[int, Buffer], unknown: bytes) -> bytes:
-    """Known and unknown tagged fields in one; an unknown tag may not take a known one's place."""
+def merge_tags(known: Mapping[int, Buffer | None], unknown: bytes) -> bytes:
+    """Known and unknown tagged fields in one. A known one at its default (None) is left out, but keeps its place."""
     tags: dict[int, Buffer] = dict(split_tags(unknown, 0)[0]) if unknown else {}
     for tag in known:
         if tag in tags:
             raise UnencodableError(f"unknown_tags holds tag {tag}, which the schema knows")
-    return join_tags(tags | dict(known))
+    return join_tags(tags | {tag: value for tag, value in known.items() if value is not None})

@@ -27,8 +27,6 @@ class Spec(NamedTuple):
         return self.tag is not None and self.tag[1] <= version <= self.tag[2]
 
     def is_nullable_in(self, version: int) -> bool:
-        if self.type == "records":
-            return True  # what Kafka's own reader and writer allow, whatever the schema says
         return self.nullable is not None and self.nullable[0] <= version <= self.nullable[1]
 
     @property

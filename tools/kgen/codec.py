@@ -138,14 +138,14 @@ def python_type(one: Field) -> str:
         base = "Buffer"
     if one.type.is_array:
         base = "bytes" if name == "int8" else f"list[{base}]"
-    return f"{base} | None" if one.nullable or name == "records" else base
+    return f"{base} | None" if one.nullable else base
 
 
 def _default(one: Field, struct: Struct) -> str:
     if (struct.name, one.name) in SECRETS:
         default = "None" if one.default is None else literal(one)
         return f"field(default={default}, repr=False)"
-    if one.default is None and (one.nullable or one.type.name == "records"):
+    if one.default is None and one.nullable:
         return "None"
     if str(one.type) == "[]int8":
         return 'b""'

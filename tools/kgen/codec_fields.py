@@ -154,13 +154,13 @@ class StructCode:
         """A field of variable length; where only some versions allow null, the others refuse it."""
         value = f"self.{one.attribute}"
         nullable = condition(one.nullable, one.versions & self.struct.versions)
-        needs_check = nullable.text is not None or (one.type.name == "records" and not nullable.always)
+        needs_check = nullable.text is not None
         lines = []
         if needs_check:
             lines += [f"if {value} is None and {_negated(str(nullable)) if nullable.text else 'True'}:"]
             lines += _indent([f'raise {self.use("UnencodableError")}("the version allows no null")'])
             lines[0] = lines[0].replace(" and True", "")
-        return [*lines, self._write_value(one, value, out, bool(one.nullable) or one.type.name == "records")]
+        return [*lines, self._write_value(one, value, out, bool(one.nullable))]
 
     def _write_value(self, one: Field, value: str, out: str, nullable: bool) -> str:
         flexible = self.field_flexible(one)
@@ -193,8 +193,8 @@ class StructCode:
     def _choose(self, verb: str, kind: str, nullable: bool, flexible: Condition) -> str:
         """The primitive for a string, bytes or records; chosen at run time where flexibility depends on the version."""
         if kind == "records" and verb == "write":
-            kind, nullable = "bytes", True
-        name = f"{'nullable_' if nullable and kind != 'records' else ''}{kind}"
+            kind = "bytes"
+        name = f"{'nullable_' if nullable else ''}{kind}"
         if not flexible.always:
             return self.use(f"{verb}_{name}")
         if not flexible.text:
@@ -210,13 +210,12 @@ class StructCode:
         lines: list[str] = []
         known = self.struct.tagged
         if known:
-            lines += ["known: dict[int, bytearray] = {}"]
+            lines += ["known: dict[int, bytearray | None] = {}"]
         for one in known:
             cond = condition(one.tagged, self.message.flexible & self.struct.versions)
-            tests = [cond.text] if cond.text else []
-            differs = self._differs(one)
-            lines += [f"if {' and '.join([*tests, differs])}:"]
-            lines += _indent(["part = bytearray()", *self._write_tagged(one), f"known[{one.tag}] = part"])
+            write = [f"known[{one.tag}] = None", f"if {self._differs(one)}:"]
+            write += _indent([f"known[{one.tag}] = part = bytearray()", *self._write_tagged(one)])
+            lines += [f"if {cond}:", *_indent(write)] if cond.text else write
         tags = "self.unknown_tags"
         if known:
             tags = f"{self.use('merge_tags')}(known, self.unknown_tags)"
@@ -260,7 +259,7 @@ class StructCode:
     def _initial(self, one: Field) -> str:
         from tools.kgen.codec import literal, python_type
 
-        if one.default is None and (one.nullable or one.type.name == "records"):
+        if one.default is None and one.nullable:
             value = "None"
         elif one.type.is_array:
             value = 'b""' if one.type.name == "int8" else "[]"
@@ -294,7 +293,7 @@ class StructCode:
         flexible = self.field_flexible(one)
         kind, name = one.type, one.attribute
         nullable = condition(one.nullable, one.versions & self.struct.versions)
-        strict = not nullable.always and kind.name != "records"
+        strict = not nullable.always
         if kind.is_array:
             lines = [f"{name}, pos = {self._read_array(one, flexible, buf, pos)}"]
         elif kind.struct:

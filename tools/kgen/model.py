@@ -383,6 +383,8 @@ class _Reader:
         if type_.is_array or type_.struct or type_.name in VARIABLE - {"string"}:
             if given not in (None, ""):
                 self.fail(where, f"{type_} can only have the default null")
+            if type_.name == "records":
+                return None if nullable else b""
             return [] if type_.is_array else (b"" if type_.name == "bytes" else None)
         if type_.name == "string":
             return "" if given is None else str(given)

@@ -194,23 +194,23 @@ class ApiVersionsResponse(Response):
         if version >= 1:
             out += _i.pack(self.throttle_time_ms)
         if flexible:
-            known: dict[int, bytearray] = {}
+            known: dict[int, bytearray | None] = {}
+            known[0] = None
             if self.supported_features:
-                part = bytearray()
+                known[0] = part = bytearray()
                 write_structs(part, self.supported_features, True, version)
-                known[0] = part
+            known[1] = None
             if self.finalized_features_epoch != -1:
-                part = bytearray()
+                known[1] = part = bytearray()
                 part += _q.pack(self.finalized_features_epoch)
-                known[1] = part
+            known[2] = None
             if self.finalized_features:
-                part = bytearray()
+                known[2] = part = bytearray()
                 write_structs(part, self.finalized_features, True, version)
-                known[2] = part
+            known[3] = None
             if self.zk_migration_ready:
-                part = bytearray()
+                known[3] = part = bytearray()
                 part += _B.pack(1 if self.zk_migration_ready else 0)
-                known[3] = part
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")

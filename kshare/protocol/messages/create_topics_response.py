@@ -134,11 +134,11 @@ class CreatableTopicResult:
         if version >= 5:
             write_structs(out, self.configs, flexible, version)
         if flexible:
-            known: dict[int, bytearray] = {}
+            known: dict[int, bytearray | None] = {}
+            known[0] = None
             if self.topic_config_error_code:
-                part = bytearray()
+                known[0] = part = bytearray()
                 part += _h.pack(self.topic_config_error_code)
-                known[0] = part
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")

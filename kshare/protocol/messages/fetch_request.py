@@ -117,15 +117,17 @@ class FetchPartition:
             out += _q.pack(self.log_start_offset)
         out += _i.pack(self.partition_max_bytes)
         if flexible:
-            known: dict[int, bytearray] = {}
-            if version >= 17 and self.replica_directory_id != bytes(16):
-                part = bytearray()
-                write_uuid(part, self.replica_directory_id)
-                known[0] = part
-            if version >= 18 and self.high_watermark != 9223372036854775807:
-                part = bytearray()
-                part += _q.pack(self.high_watermark)
-                known[1] = part
+            known: dict[int, bytearray | None] = {}
+            if version >= 17:
+                known[0] = None
+                if self.replica_directory_id != bytes(16):
+                    known[0] = part = bytearray()
+                    write_uuid(part, self.replica_directory_id)
+            if version >= 18:
+                known[1] = None
+                if self.high_watermark != 9223372036854775807:
+                    known[1] = part = bytearray()
+                    part += _q.pack(self.high_watermark)
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
@@ -347,15 +349,16 @@ class FetchRequest(Request[FetchResponse]):
         if version < 15 and self.replica_state != ReplicaState():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: dict[int, bytearray] = {}
+            known: dict[int, bytearray | None] = {}
+            known[0] = None
             if self.cluster_id is not None:
-                part = bytearray()
+                known[0] = part = bytearray()
                 write_compact_nullable_string(part, self.cluster_id)
-                known[0] = part
-            if version >= 15 and self.replica_state != ReplicaState():
-                part = bytearray()
-                self.replica_state.encode_into(part, version)
-                known[1] = part
+            if version >= 15:
+                known[1] = None
+                if self.replica_state != ReplicaState():
+                    known[1] = part = bytearray()
+                    self.replica_state.encode_into(part, version)
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")

@@ -15,11 +15,11 @@ from kshare.protocol.primitives import (
     check_tag_end,
     join_tags,
     merge_tags,
+    read_compact_nullable_records,
     read_compact_nullable_string,
-    read_compact_records,
     read_compact_string,
+    read_nullable_records,
     read_nullable_structs,
-    read_records,
     read_string,
     read_structs,
     read_tags,
@@ -225,19 +225,19 @@ class PartitionData:
         if version < 12 and self.snapshot_id != SnapshotId():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: dict[int, bytearray] = {}
+            known: dict[int, bytearray | None] = {}
+            known[0] = None
             if self.diverging_epoch != EpochEndOffset():
-                part = bytearray()
+                known[0] = part = bytearray()
                 self.diverging_epoch.encode_into(part, version)
-                known[0] = part
+            known[1] = None
             if self.current_leader != LeaderIdAndEpoch():
-                part = bytearray()
+                known[1] = part = bytearray()
                 self.current_leader.encode_into(part, version)
-                known[1] = part
+            known[2] = None
             if self.snapshot_id != SnapshotId():
-                part = bytearray()
+                known[2] = part = bytearray()
                 self.snapshot_id.encode_into(part, version)
-                known[2] = part
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
@@ -259,7 +259,7 @@ class PartitionData:
         if version >= 11:
             (preferred_read_replica,) = _i.unpack_from(buf, pos)
             pos += 4
-        records, pos = (read_compact_records if flexible else read_records)(buf, pos)
+        records, pos = (read_compact_nullable_records if flexible else read_nullable_records)(buf, pos)
         unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)
@@ -428,11 +428,12 @@ class FetchResponse(Response):
         if version < 16 and self.node_endpoints:
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: dict[int, bytearray] = {}
-            if version >= 16 and self.node_endpoints:
-                part = bytearray()
-                write_structs(part, self.node_endpoints, True, version)
-                known[0] = part
+            known: dict[int, bytearray | None] = {}
+            if version >= 16:
+                known[0] = None
+                if self.node_endpoints:
+                    known[0] = part = bytearray()
+                    write_structs(part, self.node_endpoints, True, version)
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")

@@ -13,11 +13,11 @@ from kshare.protocol.messages.produce_response import ProduceResponse
 from kshare.protocol.primitives import (
     Buffer,
     UnencodableError,
+    read_compact_nullable_records,
     read_compact_nullable_string,
-    read_compact_records,
     read_compact_string,
+    read_nullable_records,
     read_nullable_string,
-    read_records,
     read_string,
     read_structs,
     read_tags,
@@ -67,7 +67,7 @@ class PartitionProduceData:
         flexible = version >= 9
         (index,) = _i.unpack_from(buf, pos)
         pos += 4
-        records, pos = (read_compact_records if flexible else read_records)(buf, pos)
+        records, pos = (read_compact_nullable_records if flexible else read_nullable_records)(buf, pos)
         unknown_tags = b""
         if flexible:
             unknown_tags, pos = read_tags(buf, pos)

@@ -149,11 +149,12 @@ class PartitionProduceResponse:
         if version < 10 and self.current_leader != LeaderIdAndEpoch():
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: dict[int, bytearray] = {}
-            if version >= 10 and self.current_leader != LeaderIdAndEpoch():
-                part = bytearray()
-                self.current_leader.encode_into(part, version)
-                known[0] = part
+            known: dict[int, bytearray | None] = {}
+            if version >= 10:
+                known[0] = None
+                if self.current_leader != LeaderIdAndEpoch():
+                    known[0] = part = bytearray()
+                    self.current_leader.encode_into(part, version)
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")
@@ -326,11 +327,12 @@ class ProduceResponse(Response):
         if version < 10 and self.node_endpoints:
             raise UnencodableError("the version can't carry the field")
         if flexible:
-            known: dict[int, bytearray] = {}
-            if version >= 10 and self.node_endpoints:
-                part = bytearray()
-                write_structs(part, self.node_endpoints, True, version)
-                known[0] = part
+            known: dict[int, bytearray | None] = {}
+            if version >= 10:
+                known[0] = None
+                if self.node_endpoints:
+                    known[0] = part = bytearray()
+                    write_structs(part, self.node_endpoints, True, version)
             write_tags(out, merge_tags(known, self.unknown_tags))
         elif self.unknown_tags:
             raise UnencodableError("the version has no tagged fields")

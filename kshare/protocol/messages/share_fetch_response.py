@@ -13,7 +13,6 @@ import kshare.protocol.bigendian as bigendian
 from kshare.protocol.message import Response
 from kshare.protocol.primitives import (
     Buffer,
-    MalformedError,
     UnencodableError,
     read_compact_nullable_string,
     read_compact_records,
@@ -22,7 +21,7 @@ from kshare.protocol.primitives import (
     read_structs,
     read_tags,
     read_uuid,
-    write_compact_nullable_bytes,
+    write_compact_bytes,
     write_compact_nullable_string,
     write_compact_string,
     write_count,
@@ -148,7 +147,7 @@ class PartitionData:
     """Explanation of the acknowledge error; null if there is none."""
     current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
     """Where the partition is led now, of use after NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
-    records: Buffer | None = None
+    records: Buffer = b''
     """Record batches as stored; they may hold offsets that were not acquired, which must not be handed out."""
     acquired_records: list[AcquiredRecords] = field(default_factory=list)
     """Which offsets in there this member now holds; everything else in Records is not its own."""
@@ -172,9 +171,7 @@ class PartitionData:
         out += _h.pack(self.acknowledge_error_code)
         write_compact_nullable_string(out, self.acknowledge_error_message)
         self.current_leader.encode_into(out, version)
-        if self.records is None:
-            raise UnencodableError("the version allows no null")
-        write_compact_nullable_bytes(out, self.records)
+        write_compact_bytes(out, self.records)
         AcquiredRecords.encode_rows(out, self.acquired_records, True, version)
         write_tags(out, self.unknown_tags)
 

@@ -47,11 +47,11 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _i.pack(self.assignment_epoch)
-        known: dict[int, bytearray] = {}
+        known: dict[int, bytearray | None] = {}
+        known[0] = None
         if self.assignment_timestamp:
-            part = bytearray()
+            known[0] = part = bytearray()
             part += _q.pack(self.assignment_timestamp)
-            known[0] = part
         write_tags(out, merge_tags(known, self.unknown_tags))
 
     @classmethod

@@ -134,11 +134,11 @@ class ShareSnapshotValue(Message):
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _iiiqqq.pack(self.snapshot_epoch, self.state_epoch, self.leader_epoch, self.start_offset, self.create_timestamp, self.write_timestamp)
         StateBatch.encode_rows(out, self.state_batches, True, version)
-        known: dict[int, bytearray] = {}
+        known: dict[int, bytearray | None] = {}
+        known[0] = None
         if self.delivery_complete_count != -1:
-            part = bytearray()
+            known[0] = part = bytearray()
             part += _i.pack(self.delivery_complete_count)
-            known[0] = part
         write_tags(out, merge_tags(known, self.unknown_tags))
 
     @classmethod

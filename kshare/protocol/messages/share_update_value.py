@@ -125,11 +125,11 @@ class ShareUpdateValue(Message):
     def encode_into(self, out: bytearray, version: int) -> None:
         out += _iiq.pack(self.snapshot_epoch, self.leader_epoch, self.start_offset)
         StateBatch.encode_rows(out, self.state_batches, True, version)
-        known: dict[int, bytearray] = {}
+        known: dict[int, bytearray | None] = {}
+        known[0] = None
         if self.delivery_complete_count != -1:
-            part = bytearray()
+            known[0] = part = bytearray()
             part += _i.pack(self.delivery_complete_count)
-            known[0] = part
         write_tags(out, merge_tags(known, self.unknown_tags))
 
     @classmethod
