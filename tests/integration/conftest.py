@@ -1,0 +1,118 @@
+"""Real brokers as fixtures. A broker that can't be started is an error of the test, never a skip."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Generator, Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import TESTED_RELEASES, install
+
+_CLUSTERS = pytest.StashKey[list[Cluster]]()
+
+
+class StartCluster(Protocol):
+    """Starts a cluster that lives for one test; arguments as for Cluster."""
+
+    def __call__(self, release: str, *arguments: Any, **options: Any) -> Cluster: ...
+
+
+class FreshTopic(Protocol):
+    """Creates a topic that no other test uses and gives its name."""
+
+    def __call__(self, partitions: int = 1, **settings: str) -> str: ...
+
+
+class FreshGroup(Protocol):
+    """Names a share group that no other test uses, reads from the earliest record, and has these settings."""
+
+    def __call__(self, **settings: str) -> str: ...
+
+
+@pytest.fixture(scope="session", params=TESTED_RELEASES)
+def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A running single broker of each release in turn, shared by all tests: use fresh topics and groups."""
+    yield from _run(Cluster(_installed(request.param)), request)
+
+
+@pytest.fixture
+def start_cluster(request: pytest.FixtureRequest) -> Iterator[StartCluster]:
+    """Clusters of a test's own, to be killed and paused at will."""
+    running: list[Generator[Cluster]] = []
+
+    def start(release: str, *arguments: Any, **options: Any) -> Cluster:
+        life = _run(Cluster(_installed(release), *arguments, **options), request)
+        cluster = next(life)
+        running.append(life)
+        return cluster
+
+    yield start
+    for life in running:
+        next(life, None)
+
+
+@pytest.fixture
+def fresh_topic(kafka: Cluster) -> FreshTopic:
+    def create(partitions: int = 1, **settings: str) -> str:
+        name = _fresh_name("topic")
+        kafka.create_topic(name, partitions, settings=_dotted(settings))
+        return name
+
+    return create
+
+
+@pytest.fixture
+def fresh_group(kafka: Cluster) -> FreshGroup:
+    def create(**settings: str) -> str:
+        name = _fresh_name("group")
+        kafka.set_group_config(name, {"share.auto.offset.reset": "earliest"} | _dotted(settings))
+        return name
+
+    return create
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: Any
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say where the brokers' logs are when a test failed while brokers ran."""
+    report = yield
+    if report.failed:
+        for cluster in item.session.stash.get(_CLUSTERS, []):
+            report.sections.append((f"Kafka {cluster.release}", f"logs kept in {cluster.folder}"))
+    return report
+
+
+_numbers = itertools.count(1)
+
+
+def _fresh_name(kind: str) -> str:
+    return f"{kind}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+
+
+def _dotted(settings: dict[str, str]) -> dict[str, str]:
+    """Keyword arguments can't hold the dots of Kafka's names."""
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def _installed(release: str) -> str:
+    install(release)
+    return release
+
+
+def _run(cluster: Cluster, request: pytest.FixtureRequest) -> Generator[Cluster]:
+    """Start, hand out, stop. The folder stays, for its logs, when a test failed meanwhile."""
+    cluster.start()  # When this fails its folder stays too, and the error says where.
+    alive = request.session.stash.setdefault(_CLUSTERS, [])
+    alive.append(cluster)
+    failed_before = request.session.testsfailed
+    try:
+        yield cluster
+    finally:
+        alive.remove(cluster)
+        cluster.stop()
+        cluster.delete_data(keep_logs=request.session.testsfailed > failed_before)

@@ -1,0 +1,93 @@
+"""`python -m tools.kafka start --release 4.3.1 --nodes 3 --port 9092` and `python -m tools.kafka install 4.3.1`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from tools.kafka.cluster import Cluster
+from tools.kafka.ivy import ResolutionError
+from tools.kafka.jars import RELEASES, TESTED_RELEASES, install, install_all
+from tools.kafka.java import NoJavaError
+from tools.kafka.listeners import SASL_MECHANISMS, USERS, Listener
+from tools.kafka.node import BrokerFailedError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what was asked; 1 when the jars or the brokers can't be had."""
+    asked = _parser().parse_args(arguments)
+    try:
+        if asked.command == "install":
+            return _install(asked.releases)
+        return _start(asked)
+    except (BrokerFailedError, NoJavaError, ResolutionError, TimeoutError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.kafka", description="Real Kafka brokers on this machine."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    installing = commands.add_parser(
+        "install", help="fetch the jars of releases (of everything when none is named)"
+    )
+    installing.add_argument("releases", nargs="*", metavar="RELEASE", help=", ".join(RELEASES))
+    starting = commands.add_parser("start", help="run brokers until Ctrl-C; their data is gone afterwards")
+    starting.add_argument("--release", choices=RELEASES, default=TESTED_RELEASES[-1])
+    starting.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    starting.add_argument("--port", type=int, help="of the first node; the others take those right after")
+    starting.add_argument("--listener", type=Listener, choices=list(Listener), action="append", default=[])
+    return parser
+
+
+def _install(releases: Sequence[str]) -> int:
+    unknown = set(releases) - set(RELEASES)
+    if unknown:
+        print(f"Unknown: {', '.join(sorted(unknown))}; there is {', '.join(RELEASES)}.", file=sys.stderr)
+        return 2
+    if releases:
+        install_all(releases)
+    else:
+        install_all()
+    return 0
+
+
+def _start(asked: argparse.Namespace) -> int:
+    install(asked.release)
+    cluster = Cluster(asked.release, asked.nodes, asked.listener, first_port=asked.port)
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        with cluster:
+            print(
+                f"Kafka {cluster.release} is ready at {cluster.bootstrap}; its logs are in {cluster.folder}."
+            )
+            _describe_other_listeners(cluster, asked.listener)
+            print("Ctrl-C ends it.", flush=True)
+            signal.pause()
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _describe_other_listeners(cluster: Cluster, listeners: Sequence[Listener]) -> None:
+    for listener in listeners:
+        print(f"{listener}: {cluster.bootstrap_of(listener)}")
+    if any(listener.is_encrypted for listener in listeners):
+        pair = cluster.authority.client()
+        print(f"Authority: {cluster.authority.certificate}; a client's certificate: {pair.both}")
+    if any(listener.asks_for_a_user for listener in listeners):
+        users = ", ".join(f"{user.name} ({user.password})" for user in USERS)
+        print(f"Users: {users}, by {', '.join(SASL_MECHANISMS)}")
+
+
+def _leave(number: int, frame: object) -> None:
+    """SIGTERM ends us as Ctrl-C does, with the brokers."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+"""A Kafka of one or three brokers on this machine: decides its settings, and when it is ready to be used.
+
+with Cluster("4.3.1") as cluster:
+    cluster.create_topic("orders", partitions=2)
+    ...cluster.bootstrap...
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.kafka import requests
+from tools.kafka.certificates import Authority
+from tools.kafka.jars import TOOLS, class_path
+from tools.kafka.java import find_java
+from tools.kafka.listeners import HOST, Listener, listener_settings, scram_arguments
+from tools.kafka.node import Node, Ports
+from tools.kafka.ports import free_ports
+
+READY_DEADLINE_S = 120.0
+TOOL_DEADLINE_S = 120.0
+_POLL_S = 0.1
+_MEMORY_OF_ONE_MB, _MEMORY_OF_MANY_MB = 1024, 512
+
+_QUICK_SETTINGS = {
+    "process.roles": "broker,controller",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.segment.bytes": "1048576",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "auto.create.topics.enable": "false",
+    # A crashed broker may register again, and its partitions move, once its old session has run out.
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "4000",
+    # Lets tests choose short locks, heartbeats and sessions by the group's own configuration.
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.session.timeout.ms": "1000",
+}
+
+
+class Cluster:
+    """Brokers of one release. Use as a context manager: at its end nothing is left running."""
+
+    def __init__(
+        self,
+        release: str,
+        nodes: int = 1,
+        listeners: Collection[Listener] = (),
+        settings: Mapping[str, str] | None = None,
+        first_port: int | None = None,
+    ) -> None:
+        """`listeners` come on top of PLAINTEXT; `settings` win over the rig's own.
+
+        With `first_port`, PLAINTEXT listens on it and on the ports right after; all other ports are free ones.
+        """
+        self.release = release
+        self.folder = Path(tempfile.mkdtemp(prefix=f"kshare-kafka-{release}-"))
+        self.authority = Authority(self.folder / "certificates")
+        self._listeners = list(dict.fromkeys([Listener.PLAINTEXT, *listeners]))
+        self._settings = dict(settings or {})
+        memory = _MEMORY_OF_ONE_MB if nodes == 1 else _MEMORY_OF_MANY_MB
+        self._ports = _choose_ports(nodes, self._listeners, first_port)
+        self.nodes = [
+            Node(number, release, self.folder / f"node-{number}", ports, memory)
+            for number, ports in enumerate(self._ports, start=1)
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of every node's PLAINTEXT listener, as clients want them."""
+        return self.bootstrap_of(Listener.PLAINTEXT)
+
+    def bootstrap_of(self, listener: Listener) -> str:
+        """Addresses of another listener."""
+        return ",".join("{}:{}".format(*node.address(listener)) for node in self.nodes)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.delete_data(keep_logs=error is not None)
+
+    def start(self) -> None:
+        """Format and start every node; returns when share groups can be used."""
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        try:
+            with ThreadPoolExecutor(len(self.nodes)) as pool:
+                list(pool.map(lambda node: self._format(node, cluster_id), self.nodes))
+            for node in self.nodes:
+                node.start()
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every node, whatever state it is in. The folder stays, for its logs."""
+        # Of several brokers each would wait long for others that are going too; of one nothing is kept anyway.
+        for node in self.nodes:
+            node.kill()
+
+    def delete_data(self, keep_logs: bool) -> None:
+        """Remove the folder, or all of it but the brokers' logs and settings."""
+        if not keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for node in self.nodes:
+            shutil.rmtree(node.folder / "data", ignore_errors=True)
+
+    def restart(self, node: Node) -> None:
+        """Bring back a node that was killed or stopped: same ports, same data. Returns when it is of use again."""
+        node.start()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait until every node that runs unfrozen sees all of them, and a share group can be joined."""
+        expected = [node for node in self.nodes if node.is_running and not node.is_paused]
+        if not expected:
+            raise RuntimeError("No node is running.")
+        deadline = time.monotonic() + READY_DEADLINE_S
+        while True:
+            try:
+                return _prove_ready(expected)
+            except (OSError, requests.RefusedError, IndexError) as problem:
+                for node in expected:
+                    if not node.is_running:
+                        raise node.explain_end() from None
+                if time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"Kafka {self.release} isn't ready after {READY_DEADLINE_S} s ({problem}); "
+                        f"its logs are in {self.folder}."
+                    ) from problem
+            time.sleep(_POLL_S)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic, on every node unless told otherwise."""
+        requests.create_topic(
+            self._any_address(), name, partitions, replicas or len(self.nodes), settings or {}
+        )
+
+    def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
+        """Such as {"share.auto.offset.reset": "earliest"}."""
+        requests.set_group_config(self._any_address(), group, settings)
+
+    def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Such as {"retention.ms": "1000"}."""
+        requests.set_topic_config(self._any_address(), topic, settings)
+
+    def run_tool(self, main_class: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's command-line tools against this cluster, with `given` as its standard input.
+
+        `--bootstrap-server` is added. A tool that fails raises CalledProcessError, one that hangs TimeoutExpired.
+        """
+        done = subprocess.run(
+            [
+                find_java(),
+                "-cp",
+                class_path(TOOLS),
+                main_class,
+                "--bootstrap-server",
+                self.bootstrap,
+                *arguments,
+            ],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=TOOL_DEADLINE_S,
+            check=False,
+        )
+        done.check_returncode()
+        return done
+
+    def _any_address(self) -> tuple[str, int]:
+        for node in self.nodes:
+            if node.is_running and not node.is_paused:
+                return node.address()
+        raise RuntimeError("No node is running.")
+
+    def _format(self, node: Node, cluster_id: str) -> None:
+        ports = self._ports[self.nodes.index(node)]
+        replicas = str(len(self.nodes))
+        in_sync = str(min(2, len(self.nodes)))
+        settings = {
+            **_QUICK_SETTINGS,
+            **{
+                f"{topic}.replication.factor": replicas
+                for topic in ("offsets.topic", "transaction.state.log")
+            },
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
+            "transaction.state.log.min.isr": in_sync,
+            "controller.quorum.voters": ",".join(
+                f"{other.id}@{HOST}:{its.controller}"
+                for other, its in zip(self.nodes, self._ports, strict=True)
+            ),
+            **listener_settings(ports.clients, ports.controller, self.authority),
+            **self._settings,
+        }
+        arguments = scram_arguments(self._listeners)
+        if self.release.startswith("4.1."):
+            # From 4.2 on share groups are there without asking.
+            arguments += ["--feature", "share.version=1"]
+        node.format(settings, cluster_id, arguments)
+
+
+def _prove_ready(nodes: Collection[Node]) -> None:
+    expected = {node.id for node in nodes}
+    for node in nodes:
+        missing = expected - requests.known_nodes(node.address()).keys()
+        if missing:
+            raise ConnectionError(f"node {node.id} doesn't know node {min(missing)} yet")
+    for node in nodes:
+        requests.prove_share_groups(node.address())
+
+
+def _choose_ports(nodes: int, listeners: Collection[Listener], first_port: int | None) -> list[Ports]:
+    free = iter(free_ports(nodes * (len(listeners) + 1)))
+    chosen = []
+    for index in range(nodes):
+        clients = {listener: next(free) for listener in listeners}
+        if first_port is not None:
+            clients[Listener.PLAINTEXT] = first_port + index
+        chosen.append(Ports(clients, controller=next(free)))
+    return chosen

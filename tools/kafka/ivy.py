@@ -1,0 +1,145 @@
+"""Fetches jars with the Apache Ivy that the pyspark wheel carries. Decides nothing about what is wanted or kept."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
+
+from tools.kafka.java import find_java
+
+DEADLINE_S = 600
+# Warnings can be silenced for a whole process only.
+_one_at_a_time = threading.Lock()
+
+
+class ResolutionError(RuntimeError):
+    """Ivy could not fetch a set of jars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One published artifact, in the words of the jar registries."""
+
+    organisation: str
+    name: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to fetch with everything it needs at run time; `overrides` replaces versions that aren't published."""
+
+    modules: tuple[Module, ...]
+    overrides: tuple[Module, ...] = ()
+
+
+def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], None]) -> None:
+    """Put the jars of `wanted` into the folder `into`; call `progress` with the number of jars fetched so far."""
+    scratch.mkdir(parents=True)
+    description = scratch / "ivy.xml"
+    description.write_text(_description(wanted), encoding="utf-8")
+    command = [
+        str(find_java()),
+        # Nothing of the user's own Ivy or Maven folders is read or written.
+        f"-Duser.home={scratch}",
+        *_trust(scratch),
+        *_proxy(),
+        *("-jar", str(ivy_jar())),
+        *("-cache", str(scratch / "cache")),
+        *("-ivy", str(description)),
+        *("-confs", "default"),
+        *("-types", "jar", "bundle"),
+        *("-retrieve", f"{into}/[artifact]-[revision].[ext]"),
+    ]
+    said: list[str] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
+    ) as ivy:
+        watchdog = threading.Timer(DEADLINE_S, ivy.kill)
+        watchdog.start()
+        try:
+            assert ivy.stdout is not None
+            done = 0
+            for line in ivy.stdout:
+                said.append(line.rstrip())
+                if "[SUCCESSFUL ]" in line:
+                    done += 1
+                    progress(done)
+        finally:
+            watchdog.cancel()
+            if ivy.poll() is None:
+                ivy.kill()
+    if ivy.returncode or not any(into.glob("*.jar")):
+        raise ResolutionError(_explanation(wanted, ivy.returncode, said))
+
+
+def ivy_jar() -> Path:
+    """Where pyspark keeps its Ivy."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ResolutionError("Ivy comes with pyspark, which isn't installed: install the `dev` extra.")
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise ResolutionError(f"{Path(spec.origin).parent / 'jars'} has no ivy-*.jar.")
+    return found[-1]
+
+
+def _description(wanted: Wanted) -> str:
+    dependencies = [
+        f'<dependency org="{m.organisation}" name="{m.name}" rev="{m.revision}" conf="default->default"/>'
+        for m in wanted.modules
+    ]
+    overrides = [
+        f'<override org="{m.organisation}" module="{m.name}" rev="{m.revision}"/>' for m in wanted.overrides
+    ]
+    return (
+        '<ivy-module version="2.0"><info organisation="kshare" module="wanted"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(dependencies + overrides)}</dependencies></ivy-module>"
+    )
+
+
+def _trust(scratch: Path) -> list[str]:
+    """Make Java trust the authorities that Python and pip trust.
+
+    A Java out of a wheel brings its own list, which lacks the authority of a company's proxy or mirror.
+    """
+    bundle = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
+    if not bundle or not Path(bundle).is_file():
+        return []
+    with _one_at_a_time, warnings.catch_warnings():
+        # Old authorities with odd serial numbers are the machine's business, not ours.
+        warnings.simplefilter("ignore")
+        authorities = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
+    entries = [pkcs12.PKCS12Certificate(found, b"%d" % index) for index, found in enumerate(authorities)]
+    store = scratch / "trusted.p12"
+    store.write_bytes(pkcs12.serialize_java_truststore(entries, NoEncryption()))
+    return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStoreType=PKCS12"]
+
+
+def _proxy() -> list[str]:
+    """Java doesn't read the proxy variables that pip obeys."""
+    named = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    proxy = urlsplit(named or "")
+    if not proxy.hostname:
+        return []
+    return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
+
+
+def _explanation(wanted: Wanted, code: int, said: list[str]) -> str:
+    names = ", ".join(f"{m.name} {m.revision}" for m in wanted.modules)
+    telling = [line.strip() for line in said if "not found" in line or "error" in line.lower()]
+    tail = "\n  ".join(telling or said[-20:])
+    reason = f"gave up after {DEADLINE_S} s or was killed" if code < 0 else f"ended with code {code}"
+    return f"The jars of {names} could not be fetched: Ivy {reason}.\n  {tail}"

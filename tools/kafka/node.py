@@ -1,0 +1,142 @@
+"""One broker: its folder, its settings, and its process, which can crash, freeze and come back."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.kafka.jars import class_path
+from tools.kafka.java import find_java
+from tools.kafka.listeners import HOST, Listener
+from tools.kafka.process import Process
+
+_FORMAT_DEADLINE_S = 120
+_FORMAT_MEMORY_MB = 256
+_LOGGING = {
+    "logFile": "System.out",
+    "showDateTime": "true",
+    "dateTimeFormat": "HH:mm:ss.SSS",
+    "showThreadName": "false",
+    "showShortLogName": "true",
+}
+
+
+class BrokerFailedError(RuntimeError):
+    """A broker didn't start, or ended by itself. Says what its log says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where a node listens."""
+
+    clients: Mapping[Listener, int]
+    controller: int
+
+
+class Node:
+    """A broker and controller in one process."""
+
+    def __init__(self, node_id: int, release: str, folder: Path, ports: Ports, memory_mb: int) -> None:
+        self.id = node_id
+        self.folder = folder
+        self.log = folder / "broker.log"
+        self.is_paused = False
+        self._release = release
+        self._ports = ports
+        self._memory_mb = memory_mb
+        self._process: Process | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there, be it frozen."""
+        return self._process is not None and not self._process.has_ended
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError(f"Node {self.id} was never started.")
+        return self._process.pid
+
+    def address(self, listener: Listener = Listener.PLAINTEXT) -> tuple[str, int]:
+        """Where clients reach it."""
+        if listener not in self._ports.clients:
+            raise ValueError(
+                f"Node {self.id} has no {listener} listener; it has {', '.join(self._ports.clients)}."
+            )
+        return HOST, self._ports.clients[listener]
+
+    def format(self, settings: Mapping[str, str], cluster_id: str, arguments: Sequence[str]) -> None:
+        """Write its settings and make its empty data folder."""
+        self.folder.mkdir(parents=True)
+        lines = {**settings, "node.id": str(self.id), "log.dirs": str(self.folder / "data")}
+        self._settings.write_text(
+            "".join(f"{key}={_escaped(value)}\n" for key, value in lines.items()), encoding="latin-1"
+        )
+        done = subprocess.run(
+            [
+                *(*self._java(_FORMAT_MEMORY_MB), "kafka.tools.StorageTool", "format"),
+                *("-t", cluster_id, "-c", str(self._settings), *arguments),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_FORMAT_DEADLINE_S,
+            check=False,
+        )
+        if done.returncode:
+            raise BrokerFailedError(f"StorageTool couldn't format node {self.id}:\n{done.stdout}")
+
+    def start(self) -> None:
+        """Start its process; `Cluster.wait_until_ready` tells when it is of use."""
+        if self.is_running:
+            raise RuntimeError(f"Node {self.id} is running already.")
+        self._process = Process([*self._java(self._memory_mb), "kafka.Kafka", str(self._settings)], self.log)
+
+    def kill(self) -> None:
+        """As a crash: nothing is flushed, nobody is told."""
+        if self._process is not None:
+            self._process.kill()
+        self.is_paused = False
+
+    def stop(self) -> None:
+        """In good order: leaderships move away, sockets close."""
+        if self._process is not None:
+            self._process.stop()
+        self.is_paused = False
+
+    def pause(self) -> None:
+        """Freeze it: it keeps its sockets and answers nobody."""
+        if self._process is not None:
+            self._process.pause()
+        self.is_paused = True
+
+    def resume(self) -> None:
+        if self._process is not None:
+            self._process.resume()
+        self.is_paused = False
+
+    def explain_end(self) -> BrokerFailedError:
+        """Why its process may have ended, from the end of its log."""
+        tail = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
+        return BrokerFailedError(f"Node {self.id} ended by itself; {self.log} says:\n" + "\n".join(tail))
+
+    @property
+    def _settings(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _java(self, memory_mb: int) -> list[str]:
+        return [
+            str(find_java()),
+            f"-Xmx{memory_mb}m",
+            "-XX:+UseSerialGC",
+            *(f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in _LOGGING.items()),
+            *("-cp", class_path(self._release)),
+        ]
+
+
+def _escaped(value: str) -> str:
+    """In a properties file backslashes and anything beyond Latin-1 are escapes."""
+    return value.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode()

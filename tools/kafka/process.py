@@ -1,0 +1,100 @@
+"""A child process that can be killed, paused and resumed, and never outlives us. Decides nothing about Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+END_DEADLINE_S = 30
+
+
+class Process:
+    """One child in a process group of its own, its output appended to a log file."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _keeper.watch(self._child.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._child.poll() is not None
+
+    def pause(self) -> None:
+        """Freeze it: its sockets stay open and nobody answers. Returns when its last thread stands still."""
+        if not self.has_ended:
+            self._signal(signal.SIGSTOP)
+            os.waitpid(self.pid, os.WUNTRACED)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._reap()
+
+    def stop(self) -> None:
+        """Ask it to end, and kill it when it doesn't in time."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        try:
+            self._reap()
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self.has_ended:
+            os.killpg(self._child.pid, number)
+
+    def _reap(self) -> None:
+        self._child.wait(timeout=END_DEADLINE_S)
+        _keeper.forget(self._child.pid)
+
+
+class _Keeper:
+    """Our end of `keeper.py`, started with the first child."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+
+    def watch(self, pid: int) -> None:
+        self._tell(f"+{pid}\n")
+
+    def forget(self, pid: int) -> None:
+        self._tell(f"-{pid}\n")
+
+    def _tell(self, line: str) -> None:
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                # A session of its own, so that a signal to our group doesn't take the keeper with us.
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", Path(__file__).with_name("keeper.py")],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    text=True,
+                    start_new_session=True,
+                )
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+
+_keeper = _Keeper()

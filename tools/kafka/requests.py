@@ -1,0 +1,129 @@
+"""What the rig asks of brokers: who is there, are share groups usable, make a topic, set a group's configuration."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import time
+import uuid
+from collections.abc import Mapping
+
+from tools.kafka import wire
+from tools.kafka.wire import NO_TAGS, Address, array, text
+
+_FIND_COORDINATOR, _CREATE_TOPICS, _INCREMENTAL_ALTER_CONFIGS = 10, 19, 44
+_DESCRIBE_CLUSTER, _SHARE_GROUP_HEARTBEAT = 60, 76
+_GROUP_KEY, _SHARE_KEY = 0, 2
+_TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
+_SET = 0
+_PROBE_GROUP = "kshare-rig-probe"
+_TIMEOUT_MS = 10_000
+_LAST_HEARTBEAT_DEADLINE_S = 10.0
+
+
+class RefusedError(RuntimeError):
+    """A broker answered a request of the rig with an error code."""
+
+    def __init__(self, what: str, code: int, message: str | None = None) -> None:
+        super().__init__(f"{what}: error {code}{f' ({message})' if message else ''}")
+        self.code = code
+
+
+def known_nodes(address: Address) -> dict[int, Address]:
+    """The brokers that the one at `address` knows to be alive, by id, with their addresses on that listener."""
+    answer = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS)
+    answer.skip(4)
+    _raise_for(answer.int16(), answer.text(), "DescribeCluster")
+    answer.text()
+    answer.int32()
+    nodes = {}
+    for _ in range(answer.array_length()):
+        node_id = answer.int32()
+        nodes[node_id] = (answer.text() or "", answer.int32())
+        answer.text()
+        answer.skip_tags()
+    return nodes
+
+
+def prove_share_groups(address: Address) -> None:
+    """Join and leave a share group and find a home for share state: raises while share groups aren't usable.
+
+    Asking for the coordinators is what creates both internal topics.
+    """
+    state_key = f"{_PROBE_GROUP}:{_short(uuid.uuid4())}:0"
+    _find_coordinator(address, _SHARE_KEY, state_key)
+    coordinator = _find_coordinator(address, _GROUP_KEY, _PROBE_GROUP)
+    member = _short(uuid.uuid4())
+    _heartbeat(coordinator, member, 0)
+    # Else the group keeps a ghost until its session ends.
+    deadline = time.monotonic() + _LAST_HEARTBEAT_DEADLINE_S
+    while True:
+        try:
+            return _heartbeat(coordinator, member, -1)
+        except (OSError, RefusedError):
+            if time.monotonic() > deadline:
+                raise
+
+
+def create_topic(
+    address: Address, name: str, partitions: int, replicas: int, settings: Mapping[str, str]
+) -> None:
+    """Create a topic at the controller, through any broker."""
+    configs = array(text(key) + text(value) + NO_TAGS for key, value in settings.items())
+    topic = text(name) + struct.pack(">ih", partitions, replicas) + array(()) + configs + NO_TAGS
+    answer = wire.ask(
+        address, _CREATE_TOPICS, 5, array([topic]) + struct.pack(">i?", _TIMEOUT_MS, False) + NO_TAGS
+    )
+    answer.skip(4)
+    answer.array_length()
+    answer.text()
+    _raise_for(answer.int16(), answer.text(), f"creating the topic {name}")
+
+
+def set_group_config(address: Address, group: str, settings: Mapping[str, str]) -> None:
+    """Set configurations of a group, such as share.auto.offset.reset."""
+    _alter(address, _GROUP_RESOURCE, group, settings)
+
+
+def set_topic_config(address: Address, topic: str, settings: Mapping[str, str]) -> None:
+    """Set configurations of a topic."""
+    _alter(address, _TOPIC_RESOURCE, topic, settings)
+
+
+def _alter(address: Address, kind: int, name: str, settings: Mapping[str, str]) -> None:
+    configs = array(text(key) + bytes([_SET]) + text(value) + NO_TAGS for key, value in settings.items())
+    resource = bytes([kind]) + text(name) + configs + NO_TAGS
+    answer = wire.ask(address, _INCREMENTAL_ALTER_CONFIGS, 1, array([resource]) + b"\0" + NO_TAGS)
+    answer.skip(4)
+    answer.array_length()
+    _raise_for(answer.int16(), answer.text(), f"configuring {name}")
+
+
+def _find_coordinator(address: Address, kind: int, key: str) -> Address:
+    answer = wire.ask(address, _FIND_COORDINATOR, 6, bytes([kind]) + array([text(key)]) + NO_TAGS)
+    answer.skip(4)
+    answer.array_length()
+    answer.text()
+    answer.int32()
+    found = (answer.text() or "", answer.int32())
+    _raise_for(answer.int16(), answer.text(), f"finding the coordinator of {key}")
+    return found
+
+
+def _heartbeat(coordinator: Address, member: str, epoch: int) -> None:
+    body = text(_PROBE_GROUP) + text(member) + struct.pack(">i", epoch) + text(None)
+    # Subscribing is required; the topic need not exist.
+    body += array([text(_PROBE_GROUP)]) + NO_TAGS
+    answer = wire.ask(coordinator, _SHARE_GROUP_HEARTBEAT, 1, body)
+    answer.skip(4)
+    _raise_for(answer.int16(), answer.text(), "joining a share group")
+
+
+def _raise_for(code: int, message: str | None, what: str) -> None:
+    if code:
+        raise RefusedError(what, code, message)
+
+
+def _short(value: uuid.UUID) -> str:
+    """A uuid as Kafka writes it."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

@@ -1,0 +1,112 @@
+"""The encoding of the few requests that the rig itself sends, by hand: it needs neither kshare nor another client.
+
+One connection a request: slow, simple, and nothing is left open.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+
+ANSWER_DEADLINE_S = 10.0
+_CLIENT = b"kshare-rig"
+
+Address = tuple[str, int]
+
+
+def ask(address: Address, api: int, version: int, body: bytes) -> Answer:
+    """Send one request of a flexible version, and give the body of its answer. OSError when nobody answers."""
+    header = struct.pack(">hhih", api, version, 1, len(_CLIENT)) + _CLIENT + NO_TAGS
+    with socket.create_connection(address, timeout=ANSWER_DEADLINE_S) as connection:
+        connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        size = struct.unpack(">i", _read(connection, 4))[0]
+        answer = Answer(_read(connection, size))
+    answer.skip(4)  # the correlation id: there was only one question
+    answer.skip_tags()
+    return answer
+
+
+def text(value: str | None) -> bytes:
+    """A compact nullable string."""
+    if value is None:
+        return unsigned(0)
+    encoded = value.encode()
+    return unsigned(len(encoded) + 1) + encoded
+
+
+def array(items: Iterable[bytes]) -> bytes:
+    """A compact array of encoded items."""
+    encoded = list(items)
+    return unsigned(len(encoded) + 1) + b"".join(encoded)
+
+
+def unsigned(value: int) -> bytes:
+    """An unsigned varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+NO_TAGS = unsigned(0)
+
+
+class Answer:
+    """Reads an answer from front to back."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def int16(self) -> int:
+        return self._number(">h")
+
+    def int32(self) -> int:
+        return self._number(">i")
+
+    def text(self) -> str | None:
+        size = self.unsigned() - 1
+        if size < 0:
+            return None
+        self._at += size
+        return self._data[self._at - size : self._at].decode()
+
+    def unsigned(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def array_length(self) -> int:
+        return self.unsigned() - 1
+
+    def skip_tags(self) -> None:
+        for _ in range(self.unsigned()):
+            self.unsigned()
+            self.skip(self.unsigned())
+
+    def _number(self, form: str) -> int:
+        value: int = struct.unpack_from(form, self._data, self._at)[0]
+        self._at += struct.calcsize(form)
+        return value
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    parts = []
+    while size:
+        part = connection.recv(min(size, 65536))
+        if not part:
+            raise ConnectionError("the broker hung up before it answered")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
