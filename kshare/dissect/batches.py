@@ -1,6 +1,6 @@
 """Record batches (magic 2) as constructs: every field of every batch and record is a span.
 
-Decides how far a broken blob can be shown: a batch that breaks leaves the rest of its blob unread, not the frame's.
+Decides how far a broken blob can be shown: a batch that breaks leaves its own rest unread, not the next one's.
 Checksums are recomputed here; a wrong one is a problem, and reading goes on. Formats older than magic 2 are named
 and left opaque.
 """
@@ -78,7 +78,7 @@ class Records(Construct):  # type: ignore[misc]
 
 
 def read_batches(tape: Tape, context: Any, path: str, end: int) -> None:
-    """Batches up to `end`; after a break the rest up to there is one unread leaf, and reading goes on behind it."""
+    """Batches up to `end`. A break inside a batch ends that batch; one in its length ends them all, up to `end`."""
     outer, tape.end = tape.end, end
     depth = len(tape.open_spans)
     number = 0
@@ -94,25 +94,33 @@ def read_batches(tape: Tape, context: Any, path: str, end: int) -> None:
 def _batch(tape: Tape, context: Any, path: str) -> None:
     """One batch, or what there is of it: brokers cut the last batch of an answer where the fetch size ends."""
     span = tape.open(path, "record batch")
-    start, end, depth = tape.position, tape.end, len(tape.open_spans)
+    start, end = tape.position, tape.end
     announced = int.from_bytes(tape.data[start + 8 : start + _PREFIX], "big", signed=True)
     if tape.left >= _PREFIX and _PREFIX + announced <= tape.left:
         _whole_batch(tape, context, path, start + _PREFIX + announced)
+        tape.end = end
     else:
         span.kind = "partial batch"
         size = f" of {_PREFIX + announced}" if tape.left >= _PREFIX else ""
         span.note = f"cut off after {tape.left}{size} bytes"
-        shortage, tape.shortage = tape.shortage, "the batch is cut off"
-        try:
-            _contents(tape, context, path, start, is_whole=False)
-        except BreakError:
-            tape.abandon(depth)
-            tape.end = end
-        tape.shortage = shortage
-        if tape.left:
-            tape.skip_rest(f"{path}.rest", "rest of a partial batch", end)
-    tape.end = end
+        _partial_batch(tape, context, path)
     tape.close()
+
+
+def _partial_batch(tape: Tape, context: Any, path: str) -> None:
+    """All fields that came. That bytes are missing is no problem; other things that break here are."""
+    start, end, depth = tape.position, tape.end, len(tape.open_spans)
+    shortage, tape.shortage = tape.shortage, "the batch is cut off"
+    try:
+        _contents(tape, context, path, start, is_whole=False)
+    except BreakError as broken:
+        if not broken.is_shortage:
+            tape.give_up(depth, broken, f"{path}.unread", end)
+        tape.abandon(depth)
+    tape.end = end
+    tape.shortage = shortage
+    if tape.left:
+        tape.skip_rest(f"{path}.rest", "rest of a partial batch", end)
 
 
 def _whole_batch(tape: Tape, context: Any, path: str, end: int) -> None:
@@ -127,9 +135,14 @@ def _whole_batch(tape: Tape, context: Any, path: str, end: int) -> None:
     if end < start + _PREFIX:
         raise BreakError(f"{path}.batchLength", start + 8, f"a length of {end - start - _PREFIX}")
     tape.end = end
-    _contents(tape, context, path, start, is_whole=True)
-    if tape.left:
-        raise BreakError(path, tape.position, f"{tape.left} bytes behind the batch's last record")
+    depth = len(tape.open_spans)
+    try:
+        _contents(tape, context, path, start, is_whole=True)
+        if tape.left:
+            raise BreakError(path, tape.position, f"{tape.left} bytes behind the batch's last record")
+    except BreakError as broken:
+        # Where the next batch starts is known all the same.
+        tape.give_up(depth, broken, f"{path}.unread", end)
 
 
 def _contents(tape: Tape, context: Any, path: str, start: int, *, is_whole: bool) -> None:

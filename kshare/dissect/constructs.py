@@ -75,17 +75,14 @@ class Varint(Construct):  # type: ignore[misc]
             byte = tape.data[position]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
+                if value >> self.bits:
+                    raise BreakError(path, start, f"a varint of more than {self.bits} bits")
                 tape.position = position + 1
-                return self._checked(value, path, start)
+                return (value >> 1) ^ -(value & 1) if self.signed else value
             shift += 7
         if limit == tape.end and limit - start < self.most:
             raise tape.short_of(limit - start + 1, path, start)
         raise BreakError(path, start, f"a varint of more than {self.most} bytes")
-
-    def _checked(self, value: int, path: str, start: int) -> int:
-        if value >> self.bits:
-            raise BreakError(path, start, f"a varint of more than {self.bits} bits")
-        return (value >> 1) ^ -(value & 1) if self.signed else value
 
 
 INTEGERS = {

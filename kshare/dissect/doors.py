@@ -88,6 +88,11 @@ class _Reading:
             self.result.error = broken.problem
         return self.result
 
+    def refusal(self, path: str, reason: str) -> BreakError:
+        """Reading stops here for what was read before, at `path`."""
+        span = self.result.find(path)
+        return BreakError(path, span.offset if span else self.tape.position, reason)
+
     def parse(self, construct: Any, path: str = "") -> Any:
         return construct._parsereport(self.tape, self.context, path)
 
@@ -106,7 +111,6 @@ class _Reading:
             raise BreakError("size", 0, self.tape.shortage)
 
     def header(self, name: str, version: int) -> Span:
-        self.result.header = None
         parts = self.tape.root.parts
         before = len(parts)
         try:
@@ -120,7 +124,7 @@ class _Reading:
         if not table.has(version):
             first, last = table.versions
             reason = f"{table.name} has no version {version}: {first} to {last} are known"
-            raise BreakError(version_path, self.tape.position, reason)
+            raise self.refusal(version_path, reason)
         parts = self.tape.root.parts
         before = len(parts)
         try:
@@ -143,7 +147,7 @@ def _request(reading: _Reading, is_sized: bool) -> None:
     if table is None:
         known = codes.APIS.get(api_key)
         reason = f"API {api_key} ({known}) has no schema here" if known else f"there is no API {api_key}"
-        raise BreakError("header.requestApiKey", tape.position, reason)
+        raise reading.refusal("header.requestApiKey", reason)
     reading.body(table, version, "header.requestApiVersion")
     reading.end_of_frame()
 
@@ -170,5 +174,5 @@ def _versioned(reading: _Reading, table: Message) -> None:
     about = "Which kind of record this is the key of." if is_key else "Version of what follows."
     number = reading.parse(Named(name, Mark(INTEGERS["int16"], "int16", about, explain(name, "int16"))))
     if is_key and number != table.api_key:
-        raise BreakError("type", 0, f"record type {number}: {table.name} has {table.api_key}")
+        raise reading.refusal("type", f"record type {number}: {table.name} has {table.api_key}")
     reading.body(table, 0 if is_key else number, "version")

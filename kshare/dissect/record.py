@@ -81,9 +81,8 @@ def read_record(tape: Tape, context: Any, path: str, base: Base) -> None:
             path, tape.position, f"{tape.left} bytes behind the headers, inside the record's {size}"
         )
     if missing > 0:
-        raise BreakError(
-            f"{path}.length", tape.position, f"{size} bytes announced, {missing} of them missing"
-        )
+        reason = f"{size} bytes announced, {missing} of them missing"
+        raise BreakError(f"{path}.length", tape.position, reason, is_shortage=True)
     tape.end = outer
     tape.close().note = f"offset {offset}"
 

@@ -13,9 +13,10 @@ from .spans import Problem, Span
 class BreakError(ConstructError):  # type: ignore[misc]  # construct has no types
     """The bytes can't be read on from here."""
 
-    def __init__(self, path: str, offset: int, reason: str) -> None:
+    def __init__(self, path: str, offset: int, reason: str, *, is_shortage: bool = False) -> None:
         super().__init__(reason)
         self.problem = Problem(path, offset, reason)
+        self.is_shortage = is_shortage
 
 
 class Tape:
@@ -61,7 +62,8 @@ class Tape:
     def short_of(self, count: int, path: str, offset: int) -> BreakError:
         self.position = offset
         reason = f"needs {count} byte{'s' * (count != 1)}, {self.left} left"
-        return BreakError(path, offset, f"{reason} ({self.shortage})" if self.shortage else reason)
+        reason = f"{reason} ({self.shortage})" if self.shortage else reason
+        return BreakError(path, offset, reason, is_shortage=True)
 
     def mark(
         self, path: str, kind: str, start: int, value: object = None, note: str = "", about: str = ""

@@ -20,7 +20,17 @@ settings.register_profile("dissect", deadline=None, suppress_health_check=list(H
 few = settings(settings.get_profile("dissect"), max_examples=10)
 fewer = settings(settings.get_profile("dissect"), max_examples=2)
 
-_SMALLEST = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16}
+_SMALLEST = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())
@@ -70,7 +80,9 @@ def test_mutations_are_tiled_too(name: str, version: int) -> None:
         for _ in range(20 if data else 0):
             mutant = bytearray(data)
             for _ in range(chance.randint(1, 3)):
-                mutant[chance.randrange(len(mutant))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+                mutant[chance.randrange(len(mutant))] = chance.choice(
+                    [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
+                )
             dissection = dissect_message(name, version, mutant)
             assert_tiled(dissection, bytes(mutant))
             as_json(dissection)

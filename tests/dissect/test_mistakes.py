@@ -68,7 +68,11 @@ def test_a_count_beyond_the_bytes_is_reported_where_it_is_used() -> None:
 def test_varints_that_never_end(varint: bytes, reason: str) -> None:
     dissection = _dissected(varint)
     assert dissection.error is not None
-    assert (dissection.error.path, dissection.error.offset, dissection.error.reason) == ("groupIds.count", 0, reason)
+    assert (dissection.error.path, dissection.error.offset, dissection.error.reason) == (
+        "groupIds.count",
+        0,
+        reason,
+    )
 
 
 def test_a_length_below_null() -> None:
