@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import ssl
@@ -236,7 +237,7 @@ class TestNothingIsLeft:
             cwd=_ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            env={**os.environ, "TMPDIR": str(tmp_path)},
         ) as command:
             try:
                 assert command.stdout is not None

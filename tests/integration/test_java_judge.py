@@ -1,0 +1,88 @@
+"""Kafka's own classes agree with ours: every message, every version, bytes and JSON, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from kshare.protocol import by_name
+from kshare.protocol.message import Message
+from tests.helpers.judge import Case, Judge, JudgeError, open_judge
+from tests.helpers.strategies import all_versions, messages_of
+
+pytestmark = pytest.mark.java
+
+_QUICK = settings(
+    max_examples=15,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+_THOROUGH = settings(_QUICK, max_examples=300)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with open_judge() as judge:
+        yield judge
+
+
+@pytest.mark.parametrize(("name", "version"), all_versions())
+def test_java_agrees(judge: Judge, name: str, version: int) -> None:
+    _compare(judge, name, version, _QUICK)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "version"), all_versions())
+def test_java_agrees_on_much_more(judge: Judge, name: str, version: int) -> None:
+    _compare(judge, name, version, _THOROUGH)
+
+
+@pytest.mark.parametrize(("name", "version"), all_versions())
+def test_java_agrees_on_what_is_left_at_its_default(judge: Judge, name: str, version: int) -> None:
+    """Tagged fields aren't even mentioned then: both sides know the same defaults."""
+    fresh = by_name.message_class(name)()
+    data, form = by_name.encode(fresh, version), by_name.to_json(fresh, version)
+    assert judge.encode(name, version, form) == data
+    assert judge.decode(name, version, data) == form
+
+
+def _compare(judge: Judge, name: str, version: int, how_much: settings) -> None:
+    @how_much
+    @given(messages_of(name, version))
+    def check(message: Message) -> None:
+        data = by_name.encode(message, version)
+        form = by_name.to_json(message, version)
+        assert judge.encode(name, version, form) == data
+        assert judge.decode(name, version, data) == form
+
+    check()
+
+
+def test_many_questions_at_once(judge: Judge) -> None:
+    """More than a pipe holds, in both directions."""
+    name = "ShareGroupDescribeRequest"
+    groups = [f"{number}{'g' * 1000}" for number in range(1000)]
+    cases = [Case(name, 1, {"groupIds": [group], "includeAuthorizedOperations": True}) for group in groups]
+    datas = judge.encode_all(cases)
+    assert judge.decode_all([Case(name, 1, data) for data in datas]) == [case.value for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "form", "complaint"),
+    [
+        ("NoSuchMessage", 0, {}, "no message named NoSuchMessage"),
+        ("ShareFetchRequest", 1, {}, "unable to locate field 'groupId'"),
+        ("ShareFetchRequest", 1, {"groupId": 7}, "expected a string type"),
+        ("ShareFetchRequest", 1, [], "unable to locate field 'groupId'"),
+    ],
+)
+def test_a_refusal_is_an_answer(judge: Judge, name: str, version: int, form: object, complaint: str) -> None:
+    with pytest.raises(JudgeError, match=complaint):
+        judge.encode(name, version, form)
+    with pytest.raises(JudgeError):
+        judge.decode(name, version, b"\xff")
+    assert judge.encode("ResponseHeader", 0, {"correlationId": 1}) == b"\0\0\0\1"
