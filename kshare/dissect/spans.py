@@ -24,7 +24,7 @@ class Span:
     kind: str
     offset: int
     length: int
-    raw: memoryview
+    buffer: memoryview = field(repr=False)  # the whole of it: slices are made when asked for
     value: object = None
     note: str = ""  # what the value means: an error's name, the bits of the attributes
     about: str = ""  # what the field means, from the schema
@@ -32,6 +32,11 @@ class Span:
     parts: list[Span] = field(default_factory=list)
     is_complete: bool = True
     inflated: Dissection | None = None  # what compressed bytes unpack to, in offsets of its own
+
+    @property
+    def raw(self) -> memoryview:
+        """The span's bytes, not copied."""
+        return self.buffer[self.offset : self.offset + self.length]
 
     @property
     def end(self) -> int:
@@ -90,7 +95,7 @@ class Dissection:
 
     @property
     def data(self) -> memoryview:
-        return self.root.raw
+        return self.root.buffer
 
     @property
     def spans(self) -> list[Span]:

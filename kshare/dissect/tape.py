@@ -70,13 +70,13 @@ class Tape:
     ) -> Span:
         """What was read since `start` is a leaf."""
         length = self.position - start
-        span = Span(path, kind, start, length, self.data[start : self.position], value, note, about)
+        span = Span(path, kind, start, length, self.data, value, note, about)
         self.open_spans[-1].parts.append(span)
         return span
 
     def open(self, path: str, kind: str, about: str = "") -> Span:
         """What is read from here on belongs to a span, until `close`."""
-        span = Span(path, kind, self.position, 0, self.data[0:0], None, "", about)
+        span = Span(path, kind, self.position, 0, self.data, None, "", about)
         self.open_spans[-1].parts.append(span)
         self.open_spans.append(span)
         return span
@@ -84,7 +84,6 @@ class Tape:
     def close(self, value: object = None) -> Span:
         span = self.open_spans.pop()
         span.length = self.position - span.offset
-        span.raw = self.data[span.offset : self.position]
         span.value = value
         return span
 
