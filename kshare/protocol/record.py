@@ -1,0 +1,339 @@
+"""Records, and the walk over an opened batch that makes them.
+
+Decides whether each record is well formed and whether it lies in the offset ranges that were asked for. Never checks
+sums or decompresses: `records` has done so. A record holds positions; its key, value and headers are copied out when
+they are asked for, so what nobody reads costs nothing. In return a record keeps its batch's bytes alive: to keep many
+records for long, keep their values.
+
+Compiled through `record.pxd`. Numbers of one and two bytes, which nearly all are, are read in place: a call for each
+would make the uncompiled walk three times slower. `brink` is where two bytes can no longer be read without looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import kshare.protocol.memory as memory
+from kshare.errors import CorruptBatchError
+
+OffsetRanges = Sequence[tuple[int, int]]
+"""First and last offset, both included; ascending and apart from each other."""
+
+_LONGEST_NUMBER = 10
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def read_number(data: bytes, position: int, end: int, last_shift: int) -> tuple[int, int]:
+    """A varint before its zigzag is undone, and the position behind it.
+
+    If it is cut off or too long the position is beyond `end`, where all further reads stay: one check after several
+    reads is enough. `last_shift` is 28 for 32-bit numbers and 63 for 64-bit ones.
+    """
+    if position >= end:
+        return 0, end + 1
+    byte = data[position]
+    position += 1
+    number = byte & 0x7F
+    shift = 0
+    while byte > 0x7F:
+        shift += 7
+        if position >= end or shift > last_shift:
+            return 0, end + 1
+        byte = data[position]
+        position += 1
+        # The tenth byte has room for one bit: Python would keep what C and Java drop.
+        number |= (byte & (0x7F if shift < 63 else 1)) << shift
+    return number, position
+
+
+class Record:
+    """A record as the producer sent it, with the offset and timestamp that it has in the log."""
+
+    __slots__ = (
+        "_base_timestamp",
+        "_data",
+        "_header_count",
+        "_headers_at",
+        "_key_at",
+        "_key_stop",
+        "_kept",
+        "_stop",
+        "_timestamp_at",
+        "_value_at",
+        "_value_stop",
+        "has_append_time",
+        "offset",
+    )
+
+    _base_timestamp: int
+    _data: bytes
+    _header_count: int
+    _headers_at: int
+    _key_at: int
+    _key_stop: int
+    _kept: memoryview
+    _stop: int
+    _timestamp_at: int
+    _value_at: int
+    _value_stop: int
+    has_append_time: bool
+    offset: int
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970: the producer's, or the broker's if `has_append_time`."""
+        return self.read_timestamp()
+
+    def read_timestamp(self) -> int:
+        if self.has_append_time:
+            return self._base_timestamp
+        number, _ = read_number(self._data, self._timestamp_at, self._stop, 63)
+        return memory.wrapped(self._base_timestamp + (number >> 1 ^ -(number & 1)))
+
+    @property
+    def key(self) -> bytes | None:
+        if self._key_stop < 0:
+            return None
+        return self._data[self._key_at : self._key_stop]
+
+    @property
+    def value(self) -> bytes | None:
+        if self._value_stop < 0:
+            return None
+        return self._data[self._value_at : self._value_stop]
+
+    @property
+    def headers(self) -> Headers:
+        """Names and values in the order of the producer; a name may come more than once."""
+        if self._header_count == 0:
+            return ()
+        return self._read_headers()
+
+    def _read_headers(self) -> Headers:
+        data = self._data
+        position = self._headers_at
+        headers: list[tuple[str, bytes | None]] = []
+        for _ in range(self._header_count):
+            number, position = read_number(data, position, self._stop, 28)
+            end = position + (number >> 1)
+            # Java reads a malformed name the same way: with replacement characters, not with an error.
+            name = data[position:end].decode("utf-8", "replace")
+            number, position = read_number(data, end, self._stop, 28)
+            if number & 1:
+                headers.append((name, None))
+            else:
+                end = position + (number >> 1)
+                headers.append((name, data[position:end]))
+                position = end
+        return tuple(headers)
+
+    def __repr__(self) -> str:
+        return f"Record(offset={self.offset}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
+
+
+class RecordWalk:
+    """The records of one batch that lie in the ranges, one by one. Ends with the last range, not with the batch."""
+
+    __slots__ = (
+        "_base_offset",
+        "_base_timestamp",
+        "_count",
+        "_data",
+        "_end",
+        "_first",
+        "_has_append_time",
+        "_kept",
+        "_last",
+        "_last_delta",
+        "_left",
+        "_position",
+        "_previous_delta",
+        "_range_index",
+        "_ranges",
+    )
+
+    def __init__(
+        self,
+        view: memoryview,
+        start: int,
+        count: int,
+        base_offset: int,
+        last_delta: int,
+        base_timestamp: int,
+        has_append_time: bool,
+        ranges: OffsetRanges | None,
+    ) -> None:
+        self._kept = memory.kept(view)
+        self._data = memory.readable(view)
+        self._position = start
+        self._end = len(view)
+        self._count = count
+        self._left = count
+        self._base_offset = base_offset
+        self._last_delta = last_delta
+        self._previous_delta = -1
+        self._base_timestamp = base_timestamp
+        self._has_append_time = has_append_time
+        self._ranges = ranges
+        self._range_index = 0
+        self._first = 0
+        self._last = last_delta
+        if ranges is not None and not self._next_range(0):
+            self._left = 0
+
+    def __iter__(self) -> RecordWalk:
+        return self
+
+    def __next__(self) -> Record:
+        record = Record.__new__(Record)
+        if not self.step(record):
+            raise StopIteration
+        return record
+
+    def records_left(self) -> int:
+        """How many records the batch has behind this place, in the ranges or not."""
+        return self._left
+
+    def bytes_left(self) -> int:
+        return self._end - self._position
+
+    def step(self, record: Record) -> bool:
+        """Makes `record` the next one; False when there is none."""
+        data = self._data
+        end = self._end
+        brink = end - 1
+        while self._left > 0:
+            at = self._position
+            number = data[at] if at < brink else 0x80
+            at += 1
+            if number > 0x7F:
+                if at < brink and (more := data[at]) < 0x80:
+                    number += (more << 7) - 0x80
+                    at += 1
+                else:
+                    number, at = read_number(data, at - 1, end, 28)
+            stop = at + (number >> 1)
+            if stop > end or number & 1:
+                raise self._broken(at, "its length doesn't fit into the batch")
+            # Behind one byte of attributes, which mean nothing in this format, comes the timestamp.
+            at += 1
+            timestamp_at = at
+            while at < brink and data[at] > 0x7F:
+                at += 1
+            at += 1
+            if at - timestamp_at > _LONGEST_NUMBER:
+                raise self._broken(at, "its timestamp is too long")
+            number = data[at] if at < brink else 0x80
+            at += 1
+            if number > 0x7F:
+                if at < brink and (more := data[at]) < 0x80:
+                    number += (more << 7) - 0x80
+                    at += 1
+                else:
+                    number, at = read_number(data, at - 1, end, 28)
+            delta = number >> 1
+            if at > stop or number & 1 or delta <= self._previous_delta or delta > self._last_delta:
+                raise self._broken(at, "its offset is out of order, or cut off")
+            self._previous_delta = delta
+            self._position = stop
+            self._left -= 1
+            if self._left == 0 and stop != end:
+                raise self._broken(stop, f"{end - stop} bytes behind the last one")
+            if delta > self._last and not self._next_range(delta):
+                self._left = 0
+                break
+            if delta >= self._first:
+                record.offset = self._base_offset + delta
+                record._timestamp_at = timestamp_at
+                self._find_parts(record, at, stop)
+                return True
+        return False
+
+    def _find_parts(self, record: Record, at: int, stop: int) -> None:
+        data = self._data
+        end = self._end
+        brink = end - 1
+        number = data[at] if at < brink else 0x80
+        at += 1
+        if number > 0x7F:
+            if at < brink and (more := data[at]) < 0x80:
+                number += (more << 7) - 0x80
+                at += 1
+            else:
+                number, at = read_number(data, at - 1, end, 28)
+        record._key_at = at
+        if number == 1:
+            record._key_stop = -1
+        else:
+            at += number >> 1
+            record._key_stop = at
+            if number & 1:
+                raise self._broken(at, "its key's length is negative")
+        number = data[at] if at < brink else 0x80
+        at += 1
+        if number > 0x7F:
+            if at < brink and (more := data[at]) < 0x80:
+                number += (more << 7) - 0x80
+                at += 1
+            else:
+                number, at = read_number(data, at - 1, end, 28)
+        record._value_at = at
+        if number == 1:
+            record._value_stop = -1
+        else:
+            at += number >> 1
+            record._value_stop = at
+            if number & 1:
+                raise self._broken(at, "its value's length is negative")
+        number = data[at] if at < stop else 0x80
+        if number == 0:
+            at += 1
+        else:
+            number, at = read_number(data, at, stop, 28)
+        record._header_count = number >> 1
+        record._headers_at = at
+        if number:
+            at = self._behind_headers(number, at, stop)
+        if at != stop:
+            raise self._broken(at, "its parts don't fill its length")
+        record._data = data
+        record._kept = self._kept
+        record._stop = stop
+        record._base_timestamp = self._base_timestamp
+        record.has_append_time = self._has_append_time
+
+    def _behind_headers(self, count: int, at: int, stop: int) -> int:
+        data = self._data
+        if count & 1:
+            raise self._broken(at, "its number of headers is negative")
+        count >>= 1
+        while count > 0 and at <= stop:
+            number, at = read_number(data, at, stop, 28)
+            if number & 1:
+                raise self._broken(at, "a header key's length is negative")
+            at += number >> 1
+            number, at = read_number(data, at, stop, 28)
+            if not number & 1:
+                at += number >> 1
+            elif number != 1:
+                raise self._broken(at, "a header value's length is negative")
+            count -= 1
+        return at
+
+    def _next_range(self, delta: int) -> bool:
+        """Goes to the first range that ends at or behind the offset; False if there is none."""
+        ranges = self._ranges
+        if ranges is None:
+            return False
+        while self._range_index < len(ranges):
+            first, last = ranges[self._range_index]
+            self._range_index += 1
+            if last - self._base_offset >= delta and first - self._base_offset <= self._last_delta:
+                self._first = first - self._base_offset
+                self._last = last - self._base_offset
+                return True
+        return False
+
+    def _broken(self, position: int, reason: str) -> CorruptBatchError:
+        return CorruptBatchError(self._base_offset, position, f"record {self._count - self._left}: {reason}")

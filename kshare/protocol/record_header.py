@@ -1,0 +1,45 @@
+"""The layout of a batch's 61-byte header, format 2: what the reader and the builder of batches agree on.
+
+Says where fields lie and what bits mean; never reads or writes a batch.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base timestamp, max timestamp,
+producer id, producer epoch, base sequence, number of records."""
+
+MAGIC = 2
+LENGTH_AT = 8
+LENGTH_BEHIND = 12
+"""The length counts what follows it."""
+LEADER_EPOCH_AT = 12
+MAGIC_AT = 16
+CHECKSUM_AT = 17
+CHECKSUM_BEHIND = 21
+"""The checksum covers what follows it: base offset and leader epoch may change without it."""
+ATTRIBUTES_AT = 21
+MAX_TIMESTAMP_AT = 35
+
+CODEC_MASK = 0x07
+APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+
+class ControlType(enum.IntEnum):
+    """What a control batch says, from its record's key."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    RAFT_VERSION = 5
+    RAFT_VOTERS = 6

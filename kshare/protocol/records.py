@@ -1,0 +1,210 @@
+"""Record batches as brokers send them: headers first, records when asked for.
+
+Decides whether a batch may be trusted (length, magic, checksum, counts, decompressed size); `record` then decides the
+same for each record. Never decides which records a consumer may have: acquired ranges and aborted transactions come
+from elsewhere, and offsets that compaction removed are simply not there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import crc32c
+
+from kshare.errors import CorruptBatchError, DecodeError
+from kshare.protocol import record_header as header
+from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompress
+from kshare.protocol.record import OffsetRanges, Record, RecordWalk
+from kshare.protocol.record_header import ControlType
+
+Buffer = bytes | bytearray | memoryview
+
+_SMALLEST_RECORD = 7
+_CONTROL_KEY = struct.Struct(">hh")
+
+
+def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[Batch]:
+    """The batches of a fetch's records, or of a log segment's bytes.
+
+    A batch that is cut off at the end is left out: brokers fill a fetch to the byte. Nothing is copied or checked
+    beyond the headers until a batch is opened, so a corrupt batch doesn't hide those behind it.
+    """
+    view = memoryview(data)
+    if view.format != "B":
+        view = view.cast("B")
+    position = 0
+    while len(view) - position > header.MAGIC_AT:
+        base_offset, length = struct.unpack_from(">qi", view, position)
+        magic = view[position + header.MAGIC_AT]
+        if magic < header.MAGIC:
+            reason = f"message format {magic} is from before Kafka 0.11; only format 2 can be read"
+            raise CorruptBatchError(base_offset, header.MAGIC_AT, reason)
+        if magic > header.MAGIC:
+            raise CorruptBatchError(base_offset, header.MAGIC_AT, f"message format {magic} is not known")
+        size = length + header.LENGTH_BEHIND
+        if size < header.HEADER.size:
+            raise CorruptBatchError(base_offset, header.LENGTH_AT, f"a length of {length} is too small")
+        if size > len(view) - position:
+            return
+        yield Batch(view[position : position + size], decompressed_limit)
+        position += size
+
+
+class Batch:
+    """One batch. Its header is read at once and its records are checked, decompressed and made when asked for."""
+
+    __slots__ = (
+        "_decompressed_limit",
+        "_payload",
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "checksum",
+        "last_offset_delta",
+        "leader_epoch",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "view",
+    )
+
+    def __init__(self, view: memoryview, decompressed_limit: int) -> None:
+        self.view = view
+        self._decompressed_limit = min(decompressed_limit, header.MAX_INT32)
+        self._payload: tuple[memoryview, int] | None = None
+        self.base_offset: int
+        self.leader_epoch: int
+        self.checksum: int
+        self.attributes: int
+        self.last_offset_delta: int
+        self.base_timestamp: int
+        self.max_timestamp: int
+        self.producer_id: int
+        self.producer_epoch: int
+        self.base_sequence: int
+        self.record_count: int
+        (
+            self.base_offset,
+            _length,
+            self.leader_epoch,
+            _magic,
+            self.checksum,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = header.HEADER.unpack_from(view)
+
+    @property
+    def size(self) -> int:
+        """The batch's bytes on the wire."""
+        return len(self.view)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset that the batch ends with, whether or not compaction has left a record there."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compression(self) -> Compression:
+        codec = self.attributes & header.CODEC_MASK
+        if codec > Compression.ZSTD:
+            raise self._broken(header.ATTRIBUTES_AT, f"compression codec {codec} is not known")
+        return Compression(codec)
+
+    @property
+    def has_append_time(self) -> bool:
+        """Whether the broker's clock gave the timestamps (LogAppendTime), not the producers' (CreateTime)."""
+        return bool(self.attributes & header.APPEND_TIME_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & header.TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds a marker for brokers and clients in place of records for users."""
+        return bool(self.attributes & header.CONTROL_BIT)
+
+    @property
+    def control_type(self) -> int:
+        """A control batch's first marker: a ControlType, or the bare number of a type that is newer than this."""
+        for record in self:
+            key = record.key
+            if key is None or len(key) < _CONTROL_KEY.size:
+                break
+            kind: int = _CONTROL_KEY.unpack_from(key)[1]
+            return ControlType(kind) if kind in ControlType else kind
+        raise self._broken(header.HEADER.size, "a control batch without a marker")
+
+    def open(self) -> None:
+        """Checks the checksum and decompresses; reading records does so by itself."""
+        if self._payload is None:
+            self._check()
+            self._payload = self._decompress()
+
+    def __iter__(self) -> RecordWalk:
+        return self.records()
+
+    def records(self, ranges: OffsetRanges | None = None) -> RecordWalk:
+        """The records, or those whose offsets lie in the ranges; the others are stepped over without being made.
+
+        A malformed record raises CorruptBatchError when the iteration comes to it.
+        """
+        if self._payload is None:
+            self.open()
+        assert self._payload is not None
+        view, start = self._payload
+        return RecordWalk(
+            view,
+            start,
+            self.record_count,
+            self.base_offset,
+            self.last_offset_delta,
+            self.max_timestamp if self.has_append_time else self.base_timestamp,
+            self.has_append_time,
+            ranges,
+        )
+
+    def _check(self) -> None:
+        actual = crc32c.crc32c(self.view[header.CHECKSUM_BEHIND :])
+        if actual != self.checksum:
+            reason = f"the checksum is {self.checksum:#010x}, the bytes give {actual:#010x}"
+            raise self._broken(header.CHECKSUM_AT, reason)
+        if self.record_count < 0:
+            raise self._broken(header.HEADER.size - 4, f"a record count of {self.record_count}")
+        if not 0 <= self.last_offset_delta <= header.MAX_INT64 - self.base_offset or self.base_offset < 0:
+            reason = f"offsets from {self.base_offset} to {self.base_offset}+{self.last_offset_delta}"
+            raise self._broken(0, reason)
+
+    def _decompress(self) -> tuple[memoryview, int]:
+        view, start = self.view, header.HEADER.size
+        if self.compression and len(view) > start:
+            try:
+                view = decompress(self.compression, view[start:], self._decompressed_limit)
+            except DecodeError as broken:
+                raise self._broken(start, broken.reason) from broken
+            start = 0
+        room = len(view) - start
+        if self.record_count * _SMALLEST_RECORD > room or (room and not self.record_count):
+            raise self._broken(header.HEADER.size - 4, f"{self.record_count} records in {room} bytes")
+        return view, start
+
+    def _broken(self, position: int, reason: str) -> CorruptBatchError:
+        return CorruptBatchError(self.base_offset, position, reason)
+
+    def __repr__(self) -> str:
+        return (
+            f"Batch(base_offset={self.base_offset}, last_offset={self.last_offset}, "
+            f"record_count={self.record_count}, size={self.size}, attributes={self.attributes:#x})"
+        )
+
+
+__all__ = ["Batch", "ControlType", "OffsetRanges", "Record", "RecordWalk", "read_batches"]

@@ -1,0 +1,1 @@
+"""Share groups as a Spark source: ranges on the driver, records on the executors, Arrow in between."""
