@@ -243,6 +243,8 @@ class TestNothingIsLeft:
                 assert command.stdout is not None
                 assert f"127.0.0.1:{port}" in command.stdout.readline()
                 assert not is_free(port)
-            finally:
                 command.send_signal(sent)
+                command.wait(timeout=_DEADLINE_S)
+            finally:
+                command.kill()
         _wait_until(lambda: is_free(port))

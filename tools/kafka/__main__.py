@@ -59,7 +59,9 @@ def _install(releases: Sequence[str]) -> int:
 def _start(asked: argparse.Namespace) -> int:
     install(asked.release)
     cluster = Cluster(asked.release, asked.nodes, asked.listener, first_port=asked.port)
-    signal.signal(signal.SIGTERM, _leave)
+    # SIGINT too: a shell's background jobs are born deaf to it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     try:
         with cluster:
             print(
@@ -85,7 +87,7 @@ def _describe_other_listeners(cluster: Cluster, listeners: Sequence[Listener]) -
 
 
 def _leave(number: int, frame: object) -> None:
-    """SIGTERM ends us as Ctrl-C does, with the brokers."""
+    """Ends us, and the brokers with us."""
     raise KeyboardInterrupt
 
 
