@@ -19,7 +19,7 @@ from . import meaning
 from .constructs import INTEGERS, Length, Mark, Named, expect_items
 from .record import Base, read_record
 from .spans import Dissection, Span
-from .tape import BreakError, Tape
+from .tape import BreakError, Tape, amount
 
 _PREFIX = 12  # base offset and length: what comes before the bytes that the length counts
 _MAGIC_AT = 16
@@ -139,7 +139,7 @@ def _whole_batch(tape: Tape, context: Any, path: str, end: int) -> None:
     try:
         _contents(tape, context, path, start, is_whole=True)
         if tape.left:
-            raise BreakError(path, tape.position, f"{tape.left} bytes behind the batch's last record")
+            raise BreakError(path, tape.position, f"{amount(tape.left, 'byte')} behind the last record")
     except BreakError as broken:
         # Where the next batch starts is known all the same.
         tape.give_up(depth, broken, f"{path}.unread", end)
@@ -204,7 +204,7 @@ def _inflate(tape: Tape, context: Any, packed: Span, codec: int, count: int, bas
         _records(inner, context, packed.path, count, base)
         if inner.left:
             raise BreakError(
-                packed.path, inner.position, f"{inner.left} bytes behind the batch's last record"
+                packed.path, inner.position, f"{amount(inner.left, 'byte')} behind the last record"
             )
     except BreakError as broken:
         packed.inflated.error = broken.problem

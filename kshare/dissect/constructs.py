@@ -13,7 +13,7 @@ from typing import Any
 from construct import Adapter, Bytes, Construct, FormatField, StreamError, Subconstruct
 
 from .meaning import Explain
-from .tape import BreakError, Tape
+from .tape import BreakError, Tape, amount
 
 
 class Mark(Subconstruct):  # type: ignore[misc]
@@ -228,8 +228,8 @@ def expect_items(tape: Tape, path: str, count: int) -> None:
     Unless bytes are known to be missing: then what is there is read as far as it goes.
     """
     if count > tape.left and not tape.shortage:
-        left = f"{tape.left} byte{'s' * (tape.left != 1)} left"
-        raise BreakError(path, tape.position, f"{count} items announced, {left}")
+        reason = f"{amount(count, 'item')} announced, {amount(tape.left, 'byte')} left"
+        raise BreakError(path, tape.position, reason)
 
 
 class Tags(Construct):  # type: ignore[misc]
@@ -275,7 +275,6 @@ class Tags(Construct):  # type: ignore[misc]
         outer, tape.end = tape.end, tape.position + size
         known._parsereport(tape, context, path)
         if tape.left:
-            raise BreakError(
-                f"{tag}.size", tape.position, f"the field ends {tape.left} bytes before its {size} bytes do"
-            )
+            reason = f"{size} announced, the field takes {size - tape.left}"
+            raise BreakError(f"{tag}.size", tape.position, reason)
         tape.end = outer

@@ -20,7 +20,7 @@ from .layout import layout
 from .meaning import explain
 from .spans import Dissection, Span
 from .table import Message, message
-from .tape import BreakError, Tape
+from .tape import BreakError, Tape, amount
 
 Buffer = bytes | bytearray | memoryview
 
@@ -79,10 +79,8 @@ class _Reading:
         try:
             read()
             if tape.position < len(tape.data):
-                surplus = len(tape.data) - tape.position
-                raise BreakError(
-                    "unread", tape.position, f"{surplus} byte{'s' * (surplus != 1)} behind the end"
-                )
+                surplus = amount(len(tape.data) - tape.position, "byte")
+                raise BreakError("unread", tape.position, f"{surplus} behind the end")
         except BreakError as broken:
             tape.give_up(1, broken, "unread", len(tape.data))
             self.result.error = broken.problem

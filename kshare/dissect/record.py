@@ -10,7 +10,7 @@ from typing import Any
 
 from . import meaning
 from .constructs import INTEGERS, VARINT, VARLONG, Content, Fields, Length, Many, Mark, Named, Text
-from .tape import BreakError, Tape
+from .tape import BreakError, Tape, amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def read_record(tape: Tape, context: Any, path: str, base: Base) -> None:
     _HEADERS._parsereport(tape, context, path)
     if tape.left:
         raise BreakError(
-            path, tape.position, f"{tape.left} bytes behind the headers, inside the record's {size}"
+            path, tape.position, f"{amount(tape.left, 'byte')} behind the headers, inside the record's {size}"
         )
     if missing > 0:
         reason = f"{size} bytes announced, {missing} of them missing"

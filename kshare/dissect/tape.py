@@ -19,6 +19,10 @@ class BreakError(ConstructError):  # type: ignore[misc]  # construct has no type
         self.is_shortage = is_shortage
 
 
+def amount(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class Tape:
     """A cursor over a buffer, as much of a stream as construct asks for, with the spans read so far as a tree."""
 
@@ -61,7 +65,7 @@ class Tape:
 
     def short_of(self, count: int, path: str, offset: int) -> BreakError:
         self.position = offset
-        reason = f"needs {count} byte{'s' * (count != 1)}, {self.left} left"
+        reason = f"needs {amount(count, 'byte')}, {self.left} left"
         reason = f"{reason} ({self.shortage})" if self.shortage else reason
         return BreakError(path, offset, reason, is_shortage=True)
 

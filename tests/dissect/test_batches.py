@@ -133,7 +133,7 @@ _BROKEN = {
     "one record too many": (
         batch(Record(), Record(), count=1),
         "records[0]",
-        "8 bytes behind the batch's last record",
+        "8 bytes behind the last record",
     ),
     "a negative length": (
         batch(section=varint(-5), count=1),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kshare.dissect import as_json, dissect_message
 from kshare.dissect.fields import index
 from kshare.dissect.table import Field, message, within
+from kshare.errors import DecodeError
 from kshare.protocol import by_name
 from kshare.protocol.message import Message
 from tests.dissect.tiling import assert_tiled, found
@@ -71,7 +72,7 @@ def test_cut_at_every_byte_shows_what_came_before(name: str, version: int) -> No
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_mutations_are_tiled_too(name: str, version: int) -> None:
+def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: int) -> None:
     @fewer
     @seed(7)
     @given(messages_of(name, version), st.randoms(use_true_random=False))
@@ -83,9 +84,15 @@ def test_mutations_are_tiled_too(name: str, version: int) -> None:
                 mutant[chance.randrange(len(mutant))] = chance.choice(
                     [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
                 )
-            dissection = dissect_message(name, version, mutant)
+            dissection = dissect_message(name, version, mutant, records=False)
             assert_tiled(dissection, bytes(mutant))
-            as_json(dissection)
+            try:
+                decoded = by_name.decode(name, version, bytes(mutant))
+            except DecodeError:
+                assert dissection.problems
+            else:
+                assert dissection.problems == []
+                assert as_json(dissection) == by_name.to_json(decoded, version)
 
     check()
 

@@ -132,7 +132,7 @@ def test_a_tagged_field_at_its_default_is_left_out_of_json() -> None:
     ("size", "path", "reason"),
     [
         (7, "finalizedFeaturesEpoch", "needs 8 bytes, 7 left"),
-        (9, "tags[0].size", "the field ends 1 bytes before its 9 bytes do"),
+        (9, "tags[0].size", "9 announced, the field takes 8"),
         (99, "tags[0].content", "needs 99 bytes, 20 left"),
     ],
 )
