@@ -15,7 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
-_STAMP = ENVIRONMENT / "kshare-installed"
 
 
 class BootstrapError(RuntimeError):
@@ -29,16 +28,20 @@ def prepare() -> Path:
     return python
 
 
-def prepare_environment() -> Path:
-    """An environment with our package and its `dev` extra, as pyproject.toml wants them now."""
+def prepare_environment(extra: str = "dev") -> Path:
+    """An environment with our package and one of its extras, as pyproject.toml wants them now."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
         _create_environment()
+    stamp = ENVIRONMENT / f"kshare-installed-{extra}"
     wanted = _fingerprint()
-    if not _STAMP.exists() or _STAMP.read_text(encoding="utf-8") != wanted:
-        _say("installing kshare and what its tests need (once, and when the project's metadata changes)")
-        _run([python, "-m", "pip", "install", "--quiet", "-e", ".[dev]"], "The packages can't be installed")
-        _STAMP.write_text(wanted, encoding="utf-8")
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
+        _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
+        _run(
+            [python, "-m", "pip", "install", "--quiet", "-e", f".[{extra}]"],
+            "The packages can't be installed",
+        )
+        stamp.write_text(wanted, encoding="utf-8")
     return python
 
 

@@ -28,7 +28,7 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
-from tools.benching import Case, Comparison, Suite
+from tools.benches.measure import Case, Comparison, Suite
 
 _TOPIC = bytes(range(16))
 
