@@ -92,4 +92,4 @@ def _run(command: list[str | Path], complaint: str) -> None:
 
 
 def _say(line: str) -> None:
-    print(f"kshare: {line}", flush=True)
+    print(f"kshare: {line}", file=sys.stderr, flush=True)
