@@ -46,7 +46,7 @@ class Wanted:
 
 def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], None]) -> None:
     """Put the jars of `wanted` into the folder `into`; call `progress` with the number of jars fetched so far."""
-    scratch.mkdir(parents=True)
+    scratch.mkdir(parents=True, exist_ok=True)
     description = scratch / "ivy.xml"
     description.write_text(_description(wanted), encoding="utf-8")
     command = [

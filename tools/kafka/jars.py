@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.kafka.ivy import Module, Wanted, fetch
+from tools.kafka.ivy import Module, ResolutionError, Wanted, fetch
 
 TESTED_RELEASES = ("4.1.2", "4.3.1", "4.4.0")
 RELEASES = ("4.1.2", "4.2.1", "4.3.1", "4.4.0")
@@ -102,7 +102,12 @@ def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home.parent))
     try:
         say(f"kafka jars {name}: fetching into {home} (once, about a minute)")
-        fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
+        try:
+            fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
+        except ResolutionError:
+            # Hundreds of small downloads: one that breaks off shouldn't cost a whole run.
+            say(f"kafka jars {name}: trying once more")
+            fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
         (scratch / "jars").rename(home)
         say(f"kafka jars {name}: {len(list(home.glob('*.jar')))} in place")
     finally:

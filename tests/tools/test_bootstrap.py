@@ -1,0 +1,86 @@
+"""A bare checkout gets an environment once, and again when what it was made from changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import bootstrap
+
+
+class Machine:
+    """A checkout whose commands are noted instead of run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.commands: list[list[str]] = []
+        (root / "pyproject.toml").write_text("[project]", encoding="utf-8")
+        (root / "kshare").mkdir()
+
+    def run(self, command: list[str | Path], complaint: str) -> None:
+        words = [str(word) for word in command]
+        self.commands.append(words[1:4])
+        if "venv" in words:
+            (self.root / ".venv" / "bin").mkdir(parents=True)
+            (self.root / ".venv" / "bin" / "python").touch()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path)
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    monkeypatch.setattr(bootstrap, "ENVIRONMENT", tmp_path / ".venv")
+    monkeypatch.setattr(bootstrap, "_run", machine.run)
+    return machine
+
+
+MAKE = ["-m", "venv"]
+INSTALL = ["-m", "pip", "install"]
+
+
+def _said(machine: Machine) -> list[list[str]]:
+    bootstrap.prepare_environment()
+    said = [command[:2] if command[:2] == MAKE else command for command in machine.commands]
+    machine.commands.clear()
+    return said
+
+
+def test_it_is_made_once(machine: Machine) -> None:
+    assert _said(machine) == [MAKE, INSTALL]
+    assert _said(machine) == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", "kshare/record.pxd", "kshare/record.py"])
+def test_it_is_renewed_when_its_sources_change(machine: Machine, name: str) -> None:
+    (machine.root / "kshare" / "record.pxd").touch()
+    _said(machine)
+    (machine.root / name).write_text("changed", encoding="utf-8")
+    assert _said(machine) == [INSTALL]
+    assert _said(machine) == []
+
+
+def test_plain_modules_need_no_renewal(machine: Machine) -> None:
+    _said(machine)
+    (machine.root / "kshare" / "plain.py").touch()
+    assert _said(machine) == []
+
+
+def test_an_old_python_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    with pytest.raises(bootstrap.BootstrapError, match=r"needs Python 3\.11 or newer"):
+        bootstrap.prepare_environment()
+
+
+def test_a_python_without_ensurepip_is_told_what_to_do(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_spec(name: str) -> Any:
+        return None
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    with pytest.raises(bootstrap.BootstrapError, match="python3-venv"):
+        bootstrap.prepare_environment()
