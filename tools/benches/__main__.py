@@ -6,19 +6,20 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from tools.benches import codecs, records
-from tools.benches.measure import Result, Suite, chart, measure, table
+from tools.benches.measure import Result, chart, measure, table
 
-MEMBERS: dict[str, Callable[[], Suite]] = {"codecs": codecs.suite, "records": records.suite}
+MEMBERS = ("codecs", "records")
+"""Modules beside this one; each has a `suite()`. Loaded when asked for, since each needs peers of its own."""
 CHARTS = Path(__file__).parents[2] / ".bench"
 
 
 def main() -> int:
     options = _parse(sys.argv[1:])
-    results = [measure(MEMBERS[name](), options.rounds) for name in options.members or MEMBERS]
+    members = [import_module(f"tools.benches.{name}") for name in options.members or MEMBERS]
+    results = [measure(member.suite(), options.rounds) for member in members]
     for result in results:
         chart(result, CHARTS / f"{result.suite.name}.png")
     if options.json:

@@ -1,0 +1,71 @@
+"""Every code block of the README and the docs does what it says: Python runs, shell commands are known."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "schemas" / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: Path) -> list[tuple[str, str]]:
+    return [(match[1], match[2]) for match in BLOCK.finditer(document.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
+    code = "\n".join(text for language, text in blocks(document) if language == "python")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_shell_blocks_hold_commands_that_there_are(document: Path) -> None:
+    for language, text in blocks(document):
+        if language == "sh":
+            for line in text.splitlines():
+                check_command(shlex.split(line, comments=True))
+
+
+def check_command(command: list[str]) -> None:
+    """Run it, or where that would set up or run everything anew, see that it takes the arguments."""
+    match command:
+        case ["tools/test"]:
+            assert "tools/test" in (ROOT / ".ci/run").read_text(), "the gate runs what the README names"
+        case ["tools/bench", *arguments]:
+            run([sys.executable, "-m", "tools.benches", *arguments, "--help"])
+        case ["python", "-m", module, *arguments] if module.startswith("tools.kgen"):
+            run([sys.executable, "-m", module, *arguments, "--help"])
+        case _:
+            pytest.fail(f"no test knows how to try {shlex.join(command)!r}")
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_says_its_language(document: Path) -> None:
+    assert {language for language, _ in blocks(document)} <= {"python", "sh", "text", "json", "toml"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
