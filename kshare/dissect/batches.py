@@ -25,6 +25,7 @@ _PREFIX = 12  # base offset and length: what comes before the bytes that the len
 _MAGIC_AT = 16
 _CHECKED_FROM = 21  # the attributes: the checksum covers all from there
 _COMPRESSION = 7
+_APPEND_TIME = 8
 _CONTROL = 32
 
 
@@ -45,8 +46,8 @@ _ATTRIBUTES = _named(
 )
 _LAST_OFFSET_DELTA = _named("lastOffsetDelta", "int32", "Offset of the last record, from the base offset.")
 _BASE_TIMESTAMP = _named("baseTimestamp", "int64", "What records' timestamps count from.", meaning.moment)
-_UP_TO_COUNT = [
-    _named("maxTimestamp", "int64", "The latest timestamp in the batch.", meaning.moment),
+_MAX_TIMESTAMP = _named("maxTimestamp", "int64", "The latest timestamp in the batch.", meaning.moment)
+_PRODUCER = [
     _named("producerId", "int64", "Idempotent or transactional producer; -1 if neither."),
     _named("producerEpoch", "int16", "Epoch of that producer; -1 if none."),
     _named("baseSequence", "int32", "Sequence number of the first record; -1 if none."),
@@ -157,10 +158,12 @@ def _contents(tape: Tape, context: Any, path: str, start: int, *, is_whole: bool
     attributes = _ATTRIBUTES._parsereport(tape, context, path)
     _LAST_OFFSET_DELTA._parsereport(tape, context, path)
     base_timestamp = _BASE_TIMESTAMP._parsereport(tape, context, path)
-    for one in _UP_TO_COUNT:
+    max_timestamp = _MAX_TIMESTAMP._parsereport(tape, context, path)
+    for one in _PRODUCER:
         one._parsereport(tape, context, path)
     count = _RECORD_COUNT._parsereport(tape, context, path)
-    base = Base(base_offset, base_timestamp, bool(attributes & _CONTROL))
+    append_time = max_timestamp if attributes & _APPEND_TIME else None
+    base = Base(base_offset, base_timestamp, append_time, bool(attributes & _CONTROL))
     codec = attributes & _COMPRESSION
     if codec == 0:
         tape.open(f"{path}.records", "[]record")
@@ -168,7 +171,7 @@ def _contents(tape: Tape, context: Any, path: str, start: int, *, is_whole: bool
         tape.close(count)
     elif is_whole:
         packed = tape.skip_rest(f"{path}.records", "compressed records", tape.end)
-        if packed.length:
+        if packed.length or count:
             _inflate(tape, context, packed, codec, count, base)
 
 
@@ -209,4 +212,5 @@ def _inflate(tape: Tape, context: Any, packed: Span, codec: int, count: int, bas
     except BreakError as broken:
         packed.inflated.error = broken.problem
         inner.give_up(1, broken, f"{packed.path}.unread", len(plain))
-        tape.complain(packed, f"in the decompressed records: {broken.problem}")
+    if inner.problems:
+        tape.complain(packed, f"in the decompressed records: {packed.inflated.error or inner.problems[0]}")

@@ -22,7 +22,15 @@ _NAMES: Mapping[str, Mapping[int, str]] = {
     "isolationLevel": {0: "read uncommitted", 1: "read committed"},
 }
 _COMPRESSION = {0: "no compression", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-_CONTROL_TYPES = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot header", 4: "snapshot footer"}
+_CONTROL_TYPES = {
+    0: "abort",
+    1: "commit",
+    2: "leader change",
+    3: "snapshot header",
+    4: "snapshot footer",
+    5: "raft version",
+    6: "raft voters",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

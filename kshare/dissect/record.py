@@ -19,6 +19,7 @@ class Base:
 
     offset: int
     timestamp: int
+    append_time: int | None  # where the broker's clock rules, all records have this time
     is_control: bool
 
 
@@ -90,7 +91,7 @@ def read_record(tape: Tape, context: Any, path: str, base: Base) -> None:
 def _timestamp(tape: Tape, context: Any, path: str, base: Base) -> None:
     start = tape.position
     delta: int = VARLONG._parsereport(tape, context, path)
-    moment = base.timestamp + delta
+    moment = base.timestamp + delta if base.append_time is None else base.append_time
     note = f"{moment}, {meaning.moment(moment)}"
     tape.mark(path, "varlong", start, delta, note, "Milliseconds from the batch's base timestamp.")
 

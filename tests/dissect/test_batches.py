@@ -115,6 +115,12 @@ def test_a_control_batch_says_what_it_controls() -> None:
     assert _values(dissection, "records[0].records[0].key.version") == [0]
 
 
+def test_append_time_is_the_time_of_every_record() -> None:
+    dissection = _dissected(batch(Record(timestamp_delta=5), attributes=8))
+    assert found(dissection, "records[0].attributes").note == "no compression, log append time"
+    assert found(dissection, "records[0].records[0].timestampDelta").note.startswith("1700000000000, ")
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_formats_are_named_and_left_opaque(magic: int) -> None:
     message = struct.pack(">Ibbii", 0, magic, 0, -1, -1)
@@ -242,7 +248,7 @@ def test_blobs_stay_one_span_when_nobody_asks_for_records() -> None:
     assert blob.value == batch(*_RECORDS)
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=200, deadline=None, database=None, derandomize=True)
 @given(st.data(), st.sampled_from(list(Compression)))
 def test_mutated_batches_are_tiled(data: st.DataObject, codec: Compression) -> None:
     mutant = bytearray(batch(*_RECORDS, codec=codec) * 2)
