@@ -32,3 +32,36 @@ class CorruptBatchError(DecodeError):
     def __init__(self, base_offset: int, offset: int, reason: str) -> None:
         super().__init__(f"batch at partition offset {base_offset}", offset, reason)
         self.base_offset = base_offset
+
+
+class ConfigError(KshareError, ValueError):
+    """An option is unknown, missing, contradictory or out of range; the text says what to write instead."""
+
+
+class ConnectionLost(KshareError):
+    """A connection couldn't be made, or ended before the answer came. Whether the request was carried out is open."""
+
+
+class RequestTimedOut(KshareError):
+    """No answer within the deadline. Whether the request was carried out is open."""
+
+
+class AuthenticationFailed(KshareError):
+    """TLS or SASL refused one of the two sides; trying again with the same credentials is of no use."""
+
+
+class Unsupported(KshareError):
+    """The broker can't do what is needed: too old, a feature switched off, no version in common. Says what to do."""
+
+
+class BrokerError(KshareError):
+    """A broker answered with an error code."""
+
+    def __init__(self, code: int, what: str, message: str | None = None) -> None:
+        from kshare.protocol.error_codes import ABOUT, RETRIABLE, error_name
+
+        self.code = code
+        self.name = error_name(code)
+        self.is_retriable = code in RETRIABLE
+        hint = message or ABOUT.get(code, "")
+        super().__init__(f"{what}: {self.name}{f' ({hint})' if hint else ''}")

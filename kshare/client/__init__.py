@@ -1,0 +1,1 @@
+"""What users hold: the consumer and its configuration. Drives `state` with `net`."""
