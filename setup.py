@@ -12,7 +12,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-COMPILED = ("record", "record_columns")
+COMPILED = ("record", "record_columns", "records")
 
 DIRECTIVES = {
     "language_level": 3,

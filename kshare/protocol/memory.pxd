@@ -1,6 +1,6 @@
 # The C bodies of memory.py, inlined into compiled callers.
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -25,8 +25,9 @@ cdef inline int64_t* int64s(bytearray buffer) noexcept:
     return <int64_t*> PyByteArray_AS_STRING(buffer)
 
 
-cdef inline bytearray blank(Py_ssize_t size):
-    return PyByteArray_FromStringAndSize(NULL, size)
+cdef inline bytearray grown(bytearray buffer, Py_ssize_t size):
+    PyByteArray_Resize(buffer, size)
+    return buffer
 
 
 cdef inline void copy(
@@ -35,8 +36,8 @@ cdef inline void copy(
     memcpy(target + at, source + start, size)
 
 
-cdef inline void set_bit(unsigned char* bits, Py_ssize_t index) noexcept nogil:
-    bits[index >> 3] |= 1 << (index & 7)
+cdef inline void clear_bit(unsigned char* bits, Py_ssize_t index) noexcept nogil:
+    bits[index >> 3] &= ~(1 << (index & 7))
 
 
 cdef inline bint is_ascii(const unsigned char* source, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:

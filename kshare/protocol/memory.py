@@ -35,9 +35,12 @@ def int64s(buffer: bytearray) -> memoryview:
     return memoryview(buffer).cast("q")
 
 
-def blank(size: int) -> bytearray:
-    """A buffer that is going to be overwritten: compiled, its contents are whatever was there."""
-    return bytearray(size)
+def grown(buffer: bytearray, size: int) -> bytearray:
+    """A longer buffer with the same beginning: a new one, or, compiled, the same, whose old addresses are void.
+
+    What is new in it is not to be read before it is written.
+    """
+    return buffer + bytes(size - len(buffer))
 
 
 def copy(target: bytearray, at: int, source: bytes, start: int, size: int) -> None:
@@ -45,9 +48,9 @@ def copy(target: bytearray, at: int, source: bytes, start: int, size: int) -> No
     target[at : at + size] = source[start : start + size]
 
 
-def set_bit(bits: bytearray, index: int) -> None:
-    """Sets a bit as Arrow counts them: the lowest of a byte first."""
-    bits[index >> 3] |= 1 << (index & 7)
+def clear_bit(bits: bytearray, index: int) -> None:
+    """Clears a bit as Arrow counts them: the lowest of a byte first."""
+    bits[index >> 3] &= ~(1 << (index & 7))
 
 
 def is_ascii(source: bytes, start: int, stop: int) -> bool:

@@ -195,9 +195,6 @@ class RecordWalk:
         """How many records the batch has behind this place, in the ranges or not."""
         return self._left
 
-    def bytes_left(self) -> int:
-        return self._end - self._position
-
     def step(self, record: Record) -> bool:
         """Makes `record` the next one; False when there is none."""
         data = self._data

@@ -39,19 +39,28 @@ class ColumnBuffers(NamedTuple):
     header_values: BytesBuffers
 
 
-def _grown(buffer: bytearray, used: int, needed: int) -> bytearray:
-    """The buffer, or one of twice the size with what was in it. Never in place: memory views may look at it."""
-    if needed <= len(buffer):
+def _with_room(buffer: bytearray, size: int) -> bytearray:
+    """The buffer with room for that many bytes at least, doubled so that this is rare."""
+    if size <= len(buffer):
         return buffer
-    larger = memory.blank(max(needed, 2 * len(buffer)))
-    larger[:used] = buffer[:used]
-    return larger
+    return memory.grown(buffer, max(size, 2 * len(buffer)))
 
 
 class BytesColumn:
     """Grows a column of byte strings. Room must be reserved before values are added."""
 
-    __slots__ = ("_contents", "_offsets", "_validity", "null_count", "rows", "size")
+    __slots__ = (
+        "_content_bytes",
+        "_contents",
+        "_offset_numbers",
+        "_offsets",
+        "_room",
+        "_validity",
+        "_validity_bytes",
+        "null_count",
+        "rows",
+        "size",
+    )
 
     def __init__(self) -> None:
         self._offsets = bytearray(4)
@@ -60,30 +69,41 @@ class BytesColumn:
         self.rows = 0
         self.size = 0
         self.null_count = 0
+        self._room = 0
+        self.reserve(0)
+        self._make_room(0)
 
-    def reserve(self, rows: int, size: int) -> None:
-        if self.size + size > _MAX_OFFSET:
-            raise OverflowError("a column holds 2 GiB at most: take the columns before adding more")
-        self._offsets = _grown(self._offsets, 4 * (self.rows + 1), 4 * (self.rows + rows + 1))
-        self._contents = _grown(self._contents, self.size, self.size + size)
+    def reserve(self, rows: int) -> None:
+        """Makes room for that many values more; room for their contents is made when they come."""
+        self._offsets = _with_room(self._offsets, 4 * (self.rows + rows + 1))
         missing = (self.rows + rows + 7) // 8 - len(self._validity)
         if missing > 0:
-            # Bits are only ever set, hence zeros.
-            self._validity = self._validity + bytes(missing + len(self._validity))
+            # All are values until told otherwise: a bit is cleared for each null.
+            self._validity = self._validity + b"\xff" * (missing + len(self._validity))
+        self._offset_numbers = memory.int32s(self._offsets)
+        self._validity_bytes = memory.writable(self._validity)
 
     def add(self, source: bytes, start: int, stop: int) -> None:
         """Adds a value, or null if `stop` is negative."""
         rows = self.rows
         if stop < 0:
             self.null_count += 1
+            memory.clear_bit(self._validity_bytes, rows)
         else:
-            size = stop - start
-            memory.copy(memory.writable(self._contents), self.size, source, start, size)
-            self.size += size
-            memory.set_bit(memory.writable(self._validity), rows)
+            if stop - start > self._room:
+                self._make_room(stop - start)
+            memory.copy(self._content_bytes, self.size, source, start, stop - start)
+            self.size += stop - start
+            self._room -= stop - start
+        self._offset_numbers[rows + 1] = self.size
         self.rows = rows + 1
-        offsets = memory.int32s(self._offsets)
-        offsets[rows + 1] = self.size
+
+    def _make_room(self, size: int) -> None:
+        if self.size + size > _MAX_OFFSET:
+            raise OverflowError("a column holds 2 GiB at most: take the columns before adding more")
+        self._contents = _with_room(self._contents, self.size + size)
+        self._content_bytes = memory.writable(self._contents)
+        self._room = len(self._contents) - self.size
 
     def buffers(self) -> BytesBuffers:
         return BytesBuffers(
@@ -130,40 +150,40 @@ class RecordColumns:
 
         If one of them is malformed, those before it stay added and CorruptBatchError is raised.
         """
-        scratch = Record.__new__(Record)
         before = self.rows
-        self._reserve(walk.records_left(), walk.bytes_left())
-        while walk.step(scratch):
-            self._add(scratch)
-        return self.rows - before
-
-    def _reserve(self, rows: int, size: int) -> None:
-        self._offsets = _grown(self._offsets, 8 * self.rows, 8 * (self.rows + rows))
-        self._timestamps = _grown(self._timestamps, 8 * self.rows, 8 * (self.rows + rows))
-        self._header_offsets = _grown(self._header_offsets, 4 * (self.rows + 1), 4 * (self.rows + rows + 1))
-        self._keys.reserve(rows, size)
-        self._values.reserve(rows, size)
-
-    def _add(self, one: Record) -> None:
-        row = self.rows
+        row = before
+        self._reserve(walk.records_left())
         offsets = memory.int64s(self._offsets)
-        offsets[row] = one.offset
         timestamps = memory.int64s(self._timestamps)
-        timestamps[row] = one.read_timestamp()
-        self._keys.add(one._data, one._key_at, one._key_stop)
-        self._values.add(one._data, one._value_at, one._value_stop)
-        if one._header_count:
-            self._add_headers(one)
-        self.rows = row + 1
         header_offsets = memory.int32s(self._header_offsets)
-        header_offsets[row + 1] = self._header_names.rows
+        scratch = Record.__new__(Record)
+        try:
+            while walk.step(scratch):
+                offsets[row] = scratch.offset
+                timestamps[row] = scratch.read_timestamp()
+                self._keys.add(scratch._data, scratch._key_at, scratch._key_stop)
+                self._values.add(scratch._data, scratch._value_at, scratch._value_stop)
+                if scratch._header_count:
+                    self._add_headers(scratch)
+                row += 1
+                header_offsets[row] = self._header_names.rows
+        finally:
+            self.rows = row
+        return row - before
+
+    def _reserve(self, more: int) -> None:
+        rows = self.rows + more
+        self._offsets = _with_room(self._offsets, 8 * rows)
+        self._timestamps = _with_room(self._timestamps, 8 * rows)
+        self._header_offsets = _with_room(self._header_offsets, 4 * (rows + 1))
+        self._keys.reserve(more)
+        self._values.reserve(more)
 
     def _add_headers(self, one: Record) -> None:
         data = one._data
         position = one._headers_at
-        # A malformed name grows when it is mended: up to three bytes for one.
-        self._header_names.reserve(one._header_count, 3 * (one._stop - position))
-        self._header_values.reserve(one._header_count, one._stop - position)
+        self._header_names.reserve(one._header_count)
+        self._header_values.reserve(one._header_count)
         for _ in range(one._header_count):
             number, position = record.read_number(data, position, one._stop, 28)
             end = position + (number >> 1)

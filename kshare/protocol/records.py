@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import cast
 
 import crc32c
 
@@ -22,6 +23,7 @@ Buffer = bytes | bytearray | memoryview
 
 _SMALLEST_RECORD = 7
 _CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_TYPES = frozenset(map(int, ControlType))
 
 
 def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[Batch]:
@@ -56,7 +58,8 @@ class Batch:
 
     __slots__ = (
         "_decompressed_limit",
-        "_payload",
+        "_opened",
+        "_start",
         "attributes",
         "base_offset",
         "base_sequence",
@@ -74,7 +77,8 @@ class Batch:
     def __init__(self, view: memoryview, decompressed_limit: int) -> None:
         self.view = view
         self._decompressed_limit = min(decompressed_limit, header.MAX_INT32)
-        self._payload: tuple[memoryview, int] | None = None
+        self._opened: memoryview | None = None
+        self._start = header.HEADER.size
         self.base_offset: int
         self.leader_epoch: int
         self.checksum: int
@@ -141,14 +145,14 @@ class Batch:
             if key is None or len(key) < _CONTROL_KEY.size:
                 break
             kind: int = _CONTROL_KEY.unpack_from(key)[1]
-            return ControlType(kind) if kind in ControlType else kind
+            return ControlType(kind) if kind in _CONTROL_TYPES else kind
         raise self._broken(header.HEADER.size, "a control batch without a marker")
 
     def open(self) -> None:
         """Checks the checksum and decompresses; reading records does so by itself."""
-        if self._payload is None:
+        if self._opened is None:
             self._check()
-            self._payload = self._decompress()
+            self._decompress()
 
     def __iter__(self) -> RecordWalk:
         return self.records()
@@ -158,13 +162,10 @@ class Batch:
 
         A malformed record raises CorruptBatchError when the iteration comes to it.
         """
-        if self._payload is None:
-            self.open()
-        assert self._payload is not None
-        view, start = self._payload
+        self.open()
         return RecordWalk(
-            view,
-            start,
+            cast(memoryview, self._opened),
+            self._start,
             self.record_count,
             self.base_offset,
             self.last_offset_delta,
@@ -184,18 +185,20 @@ class Batch:
             reason = f"offsets from {self.base_offset} to {self.base_offset}+{self.last_offset_delta}"
             raise self._broken(0, reason)
 
-    def _decompress(self) -> tuple[memoryview, int]:
+    def _decompress(self) -> None:
         view, start = self.view, header.HEADER.size
-        if self.compression and len(view) > start:
+        codec = self.attributes & header.CODEC_MASK
+        if codec and len(view) > start:
             try:
-                view = decompress(self.compression, view[start:], self._decompressed_limit)
+                view = decompress(codec, view[start:], self._decompressed_limit)
             except DecodeError as broken:
                 raise self._broken(start, broken.reason) from broken
             start = 0
         room = len(view) - start
         if self.record_count * _SMALLEST_RECORD > room or (room and not self.record_count):
             raise self._broken(header.HEADER.size - 4, f"{self.record_count} records in {room} bytes")
-        return view, start
+        self._opened = view
+        self._start = start
 
     def _broken(self, position: int, reason: str) -> CorruptBatchError:
         return CorruptBatchError(self.base_offset, position, reason)
