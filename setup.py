@@ -1,32 +1,38 @@
-"""Compiles the record decoder if Cython and a C compiler are there; without them its plain Python is installed alone.
+"""Compiles what has a `.pxd` beside it if Cython and a C compiler are there; if not, plain Python is installed alone.
 
-The modules named here are ordinary Python with a `.pxd` beside them. All of them are compiled or none: a compiled module
-takes its neighbours' C types for granted. Everything else about the package is said in pyproject.toml.
+All modules are compiled or none: a compiled module takes its neighbours' C types for granted. Everything else about
+the package is said in pyproject.toml.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-COMPILED = ("record", "record_columns", "records")
+INLINED = {"memory", "bigendian", "__init__"}
+"""Their `.pxd` files hold C bodies for compiled callers; they themselves stay Python."""
 
-DIRECTIVES = {
-    "language_level": 3,
+DIRECTIVES = {"language_level": 3}
+RECORD_DIRECTIVES = {
     # Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
     "annotation_typing": False,
-    # The sources check every position before they read there.
+    # The sources compare every position before they read there. Messages don't: they rely on IndexError.
     "boundscheck": False,
     "wraparound": False,
     "cdivision": True,
-    # Records come and go by the thousand and can't be part of a cycle. Cython drops these two where they are written
-    # on a class in a .pxd, hence here for whole modules.
-
-
 }
+
+
+def compiled_modules() -> list[Path]:
+    declarations = (path for path in sorted(Path("kshare").rglob("*.pxd")) if path.stem not in INLINED)
+    return [path.with_suffix(".py") for path in declarations]
+
+
+def directives_for(module: str) -> dict[str, object]:
+    is_record_decoder = module.startswith("kshare.protocol.record")
+    return {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else {})}
 
 
 class BuildIfPossible(build_ext):
@@ -37,23 +43,24 @@ class BuildIfPossible(build_ext):
             from Cython.Build import cythonize
 
             for extension in self.extensions:
-                (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=DIRECTIVES)
+                directives = directives_for(extension.name)
+                (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=directives)
                 extension.sources = in_c.sources
             super().build_extensions()
-        # Whatever is wrong with this machine's compiler, it has many ways of saying so; none may stop the installation.
+        # A machine has many ways of saying that its compiler doesn't work. None may stop the installation.
         except Exception as failure:
-            print(f"kshare: records stay uncompiled, about ten times slower: {failure}", file=sys.stderr)
+            self.warn(f"nothing is compiled, so records are read far slower: {failure}")
             self._remove_what_was_built()
-            self.extensions = []
 
     def _remove_what_was_built(self) -> None:
         for extension in self.extensions:
             Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+        self.extensions: list[Extension] = []
 
 
 setup(
     ext_modules=[
-        Extension(f"kshare.protocol.{name}", [f"kshare/protocol/{name}.py"]) for name in COMPILED
+        Extension(".".join(module.with_suffix("").parts), [str(module)]) for module in compiled_modules()
     ],
     cmdclass={"build_ext": BuildIfPossible},
 )
