@@ -1,0 +1,300 @@
+"""A share session: what one member and one broker believe of each other.
+
+The broker keeps, for each member that fetches from it, a list of partitions and an epoch. Every request of the session
+carries the next epoch; at most one is under way. The session is the owner of every lock taken through it: when it ends,
+for whatever reason, the records acquired in it are released at once and are somebody else's.
+
+    state   | event                                  | next   | effect
+    --------+----------------------------------------+--------+---------------------------------------------
+    closed  | fetch                                  | opening| epoch 0, all wanted partitions, no acknowledgements
+    opening | answer without error                   | open   | epoch 1
+    open    | fetch, acknowledge                     | open   | epoch + 1; only what changed is named
+    open    | close                                  | closed | epoch -1, acknowledgements may go along
+    any     | error in the answer as a whole         | closed | reset: generation + 1, everything acquired is lost
+    any     | connection lost, request timed out     | closed | the same
+    any     | answer to a request from before a reset| same   | dropped
+
+Decides which partitions a request names and which epoch it carries. Never decides what to acknowledge, how much to
+fetch, or when; never looks into records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import share_acknowledge_request as acknowledging
+from kshare.protocol.messages import share_fetch_request as fetching
+from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
+from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
+from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
+
+Partition = tuple[bytes, int]
+"""Topic id and partition number."""
+
+OPENING, CLOSING = 0, -1
+_HIGHEST_EPOCH = 2**31 - 1
+_MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+"""Only with these errors does a broker fill in where the leader is now."""
+
+
+class AckRange(NamedTuple):
+    """Offsets with their outcome: one type for all of them, or one each."""
+
+    first: int
+    last: int
+    types: bytes
+
+
+Acks = Mapping[Partition, Sequence[AckRange]]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How much a fetch may bring, and how long the broker may wait for it."""
+
+    max_records: int
+    batch_size: int
+    max_wait_ms: int
+    min_bytes: int = 1
+    max_bytes: int = 50 * 1024 * 1024
+    is_strict: bool = False
+    """Record-limit mode: exactly so many records, even out of a larger batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request under way: to be handed back with its answer."""
+
+    request: ShareFetchRequest | ShareAcknowledgeRequest
+    generation: int
+    acks: Acks
+    names: frozenset[Partition]
+    """Partitions that the broker has in the session once it has read the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Where a broker says that a partition lives now."""
+
+    partition: Partition
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer says, sorted by who wants to know."""
+
+    error: int = 0
+    """Of the request as a whole: the session was reset, and nothing below is filled in."""
+    message: str | None = None
+    is_stale: bool = False
+    """It answers a request from before a reset: nothing of it counts."""
+    acknowledged: Mapping[Partition, int] = field(default_factory=dict)
+    """Error code, 0 for success, of each partition that the request acknowledged and the answer speaks of."""
+    unanswered: frozenset[Partition] = frozenset()
+    """Acknowledged partitions of which the answer says nothing: their outcome is open."""
+    acquired: Sequence[tuple[Partition, PartitionData]] = ()
+    failed: Mapping[Partition, int] = field(default_factory=dict)
+    """Partitions that couldn't be fetched from, with their error code."""
+    leaders: Sequence[Leader] = ()
+    lock_ms: int = 0
+
+
+class ShareSession:
+    """The client's half of one session. `generation` counts resets and tells stale acquisitions from good ones."""
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.generation = 0
+        self._epoch = OPENING
+        self._wanted: frozenset[Partition] = frozenset()
+        self._named: frozenset[Partition] = frozenset()
+        self._under_way: Sent | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether acknowledgements can go out: never with the request that opens it."""
+        return self._epoch != OPENING
+
+    @property
+    def is_busy(self) -> bool:
+        return self._under_way is not None
+
+    @property
+    def wanted(self) -> frozenset[Partition]:
+        return self._wanted
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the broker has still to be told to add or to forget partitions."""
+        return self._wanted != self._named
+
+    def want(self, partitions: Iterable[Partition]) -> None:
+        """The partitions to fetch from on this broker, all of them."""
+        self._wanted = frozenset(partitions)
+
+    def fetch(self, limits: FetchLimits, acks: Acks) -> Sent:
+        """Ask for records. Naming a partition only to acknowledge it adds it too, so it is forgotten the next time."""
+        self._check(acks)
+        added = self._wanted - self._named
+        forgotten = self._named - self._wanted - acks.keys()
+        request = ShareFetchRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            share_session_epoch=self._epoch,
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            max_records=limits.max_records,
+            batch_size=limits.batch_size,
+            share_acquire_mode=1 if limits.is_strict else 0,
+            topics=[
+                fetching.FetchTopic(
+                    topic_id,
+                    [
+                        fetching.FetchPartition(
+                            acknowledgement_batches=[
+                                fetching.AcknowledgementBatch(*ack)
+                                for ack in acks.get((topic_id, number), ())
+                            ],
+                            partition_index=number,
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic_id, numbers in _by_topic(added | acks.keys())
+            ],
+            forgotten_topics_data=[
+                fetching.ForgottenTopic(topic_id, numbers) for topic_id, numbers in _by_topic(forgotten)
+            ],
+        )
+        return self._send(request, acks, (self._named - forgotten) | added | acks.keys())
+
+    def acknowledge(self, acks: Acks, *, is_renewing: bool = False) -> Sent:
+        """Acknowledge without asking for records; the only way to renew that costs the broker no fetch."""
+        return self._send(
+            self._acknowledgement(acks, self._epoch, is_renewing), acks, self._named | acks.keys()
+        )
+
+    def close(self, acks: Acks) -> Sent:
+        """The last request: what it doesn't acknowledge is released by the broker."""
+        return self._send(self._acknowledgement(acks, CLOSING, False), acks, frozenset())
+
+    def reset(self) -> None:
+        """The session is over, on the broker's word or because nothing is known of it: all it acquired is lost."""
+        self.generation += 1
+        self._epoch = OPENING
+        self._named = frozenset()
+        self._under_way = None
+
+    def on_answer(self, sent: Sent, response: ShareFetchResponse | ShareAcknowledgeResponse) -> Answer:
+        """Take note of what the broker says."""
+        if sent is not self._under_way:
+            return Answer(is_stale=True)
+        self._under_way = None
+        if response.error_code != ErrorCode.NONE:
+            self.reset()
+            return Answer(error=response.error_code, message=response.error_message)
+        if sent.request.share_session_epoch == CLOSING:
+            self.reset()
+        else:
+            self._epoch = 1 if self._epoch == _HIGHEST_EPOCH else self._epoch + 1
+            self._named = sent.names
+        if isinstance(response, ShareFetchResponse):
+            return _read_fetch(sent, response)
+        return _read_acknowledgement(sent, response)
+
+    def _acknowledgement(self, acks: Acks, epoch: int, is_renewing: bool) -> ShareAcknowledgeRequest:
+        self._check(acks)
+        if not self.is_open:
+            raise ValueError("a session that isn't open has nothing to acknowledge or to close")
+        topics = [
+            acknowledging.AcknowledgeTopic(
+                topic_id,
+                [
+                    acknowledging.AcknowledgePartition(
+                        number, [acknowledging.AcknowledgementBatch(*ack) for ack in acks[topic_id, number]]
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic_id, numbers in _by_topic(acks)
+        ]
+        return ShareAcknowledgeRequest(self.group_id, self.member_id, epoch, is_renewing, topics)
+
+    def _check(self, acks: Acks) -> None:
+        if self._under_way:
+            raise ValueError("a request of this session is under way: its requests go one after another")
+        if acks and not self.is_open:
+            raise ValueError("the request that opens a session may carry no acknowledgements")
+
+    def _send(
+        self, request: ShareFetchRequest | ShareAcknowledgeRequest, acks: Acks, names: frozenset[Partition]
+    ) -> Sent:
+        self._under_way = Sent(request, self.generation, acks, frozenset(names))
+        return self._under_way
+
+
+def _by_topic(partitions: Iterable[Partition]) -> list[tuple[bytes, list[int]]]:
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, number in sorted(partitions):
+        topics.setdefault(topic_id, []).append(number)
+    return list(topics.items())
+
+
+def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
+    acknowledged: dict[Partition, int] = {}
+    acquired: list[tuple[Partition, PartitionData]] = []
+    failed: dict[Partition, int] = {}
+    leaders: list[Leader] = []
+    for topic in response.responses:
+        for data in topic.partitions:
+            partition = (topic.topic_id, data.partition_index)
+            if partition in sent.acks:
+                acknowledged[partition] = data.acknowledge_error_code
+            if data.error_code:
+                failed[partition] = data.error_code
+            elif data.acquired_records:
+                acquired.append((partition, data))
+            if _MOVED & {data.error_code, data.acknowledge_error_code}:
+                leaders += _known(
+                    Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
+                )
+    return Answer(
+        acknowledged=acknowledged,
+        unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
+        acquired=acquired,
+        failed=failed,
+        leaders=leaders,
+        lock_ms=response.acquisition_lock_timeout_ms,
+    )
+
+
+def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Answer:
+    acknowledged: dict[Partition, int] = {}
+    leaders: list[Leader] = []
+    for topic in response.responses:
+        for data in topic.partitions:
+            partition = (topic.topic_id, data.partition_index)
+            acknowledged[partition] = data.error_code
+            if data.error_code in _MOVED:
+                leaders += _known(
+                    Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
+                )
+    return Answer(
+        acknowledged=acknowledged,
+        unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
+        leaders=leaders,
+        lock_ms=response.acquisition_lock_timeout_ms,
+    )
+
+
+def _known(leader: Leader) -> list[Leader]:
+    """A broker that doesn't know the new leader either says -1."""
+    return [leader] if leader.node >= 0 and leader.epoch >= 0 else []

@@ -1,0 +1,241 @@
+"""From the user's word to the broker's: decisions, ranges, refusals and what becomes of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.acks import (
+    ACCEPT,
+    GAP,
+    HELD,
+    LOST,
+    REJECT,
+    RELEASE,
+    RENEW,
+    SETTLED,
+    Lease,
+    Outcome,
+    PartitionAcks,
+)
+from kshare.state.session import AckRange
+
+P = (b"t" * 16, 0)
+
+
+def acks(*spans: tuple[int, int], deadline: float = 30.0) -> tuple[PartitionAcks, list[Lease]]:
+    book = PartitionAcks(P)
+    leases = [Lease(P, first, last, 1, deadline=deadline) for first, last in spans]
+    for lease in leases:
+        book.add(lease)
+    return book, leases
+
+
+def test_nothing_goes_out_undecided() -> None:
+    book, _ = acks((0, 9))
+    assert not book.has_decided
+    assert book.take(renewals=False) == []
+
+
+def test_a_whole_lease_is_one_range_of_one_type() -> None:
+    book, (lease,) = acks((100, 8099))
+    assert lease.decide_held(ACCEPT) == 8000
+    assert book.has_decided
+    assert book.take(renewals=False) == [AckRange(100, 8099, b"\x01")]
+
+
+def test_mixed_types_are_one_range_with_a_type_each() -> None:
+    book, (lease,) = acks((10, 13))
+    for offset, kind in zip(range(10, 14), (ACCEPT, RELEASE, REJECT, GAP), strict=True):
+        assert lease.decide(offset, kind)
+    assert book.take(renewals=False) == [AckRange(10, 13, b"\x01\x02\x03\x00")]
+
+
+def test_what_is_still_held_parts_the_ranges() -> None:
+    book, (lease,) = acks((0, 9))
+    for offset in (0, 1, 5, 9):
+        lease.decide(offset, ACCEPT)
+    assert book.take(renewals=False) == [
+        AckRange(0, 1, b"\x01"),
+        AckRange(5, 5, b"\x01"),
+        AckRange(9, 9, b"\x01"),
+    ]
+    assert lease.count(HELD) == 6
+
+
+def test_ranges_of_several_leases_ascend() -> None:
+    book, (late, early) = acks((50, 59), (0, 9))
+    late.decide_held(ACCEPT)
+    early.decide_held(RELEASE)
+    assert book.take(renewals=False) == [AckRange(0, 9, b"\x02"), AckRange(50, 59, b"\x01")]
+
+
+def test_renewals_and_other_types_go_out_apart() -> None:
+    book, (lease,) = acks((0, 3))
+    for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):
+        lease.decide(offset, kind)
+    assert book.take(renewals=True) == [AckRange(1, 2, b"\x04")]
+    book.on_answer(0, 30.0, now=10.0)
+    assert book.take(renewals=False) == [AckRange(0, 0, b"\x01"), AckRange(3, 3, b"\x01")]
+
+
+def test_one_request_at_a_time() -> None:
+    book, (lease,) = acks((0, 9))
+    lease.decide(0, ACCEPT)
+    book.take(renewals=False)
+    lease.decide(1, ACCEPT)
+    assert book.is_under_way
+    assert book.take(renewals=False) == []
+    book.on_answer(0, 30.0, now=1.0)
+    assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
+
+
+def test_a_decision_may_be_changed_until_it_is_sent() -> None:
+    book, (lease,) = acks((0, 0))
+    assert lease.decide(0, ACCEPT)
+    assert lease.decide(0, REJECT)
+    assert book.take(renewals=False) == [AckRange(0, 0, b"\x03")]
+    assert not lease.decide(0, ACCEPT)
+    book.on_answer(0, 30.0, now=1.0)
+    assert lease.is_settled
+    assert not lease.decide(0, ACCEPT)
+
+
+def test_a_confirmed_renewal_is_held_again_with_a_new_deadline() -> None:
+    book, (lease,) = acks((0, 9), deadline=30.0)
+    lease.decide_held(RENEW)
+    book.take(renewals=True)
+    assert book.on_answer(0, 30.0, now=20.0)[0].error == 0
+    assert lease.count(HELD) == 10
+    assert lease.deadline == 50.0
+
+
+def test_an_offset_of_another_lease_is_refused() -> None:
+    _, (lease,) = acks((10, 19))
+    with pytest.raises(ValueError, match=r"offset 20 is not of this lease \(10 to 19\)"):
+        lease.decide(20, ACCEPT)
+
+
+def test_silence_leaves_the_outcome_open() -> None:
+    book, (lease,) = acks((0, 9))
+    lease.decide_held(ACCEPT)
+    ranges = book.take(renewals=False)
+    assert book.on_silence() == [Outcome(P, tuple(ranges), 0, is_open=True)]
+    assert lease.count(LOST) == 10
+    assert book.on_silence() == []
+
+
+def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
+    book, (settled, sent, held) = acks((0, 9), (10, 19), (20, 29))
+    settled.decide_held(ACCEPT)
+    book.take(renewals=False)
+    book.on_answer(0, 30.0, now=1.0)
+    sent.decide_held(ACCEPT)
+    book.take(renewals=False)
+    assert book.lose() == [sent, held]
+    assert [lease.count(LOST) for lease in (settled, sent, held)] == [0, 10, 10]
+    assert not held.decide(25, ACCEPT)
+
+
+def test_lost_leases_are_left_out() -> None:
+    book, (late, good) = acks((0, 9), (10, 19))
+    late.deadline, good.deadline = 5.0, 15.0
+    late.decide_held(ACCEPT)
+    good.decide_held(ACCEPT)
+    assert book.expire(now=5.0) == [late]
+    assert book.take(renewals=False) == [AckRange(10, 19, b"\x01")]
+    assert not late.decide(3, ACCEPT)
+
+
+def test_what_is_under_way_when_the_lock_runs_out_waits_for_its_answer() -> None:
+    book, (lease,) = acks((0, 9), deadline=5.0)
+    lease.decide(0, ACCEPT)
+    book.take(renewals=False)
+    book.expire(now=6.0)
+    assert lease.count(LOST) == 9
+    assert book.on_answer(0, 30.0, now=6.1)[0].error == 0
+    assert lease.count(SETTLED) == 1
+
+
+def test_done_leases_are_forgotten() -> None:
+    book, (first, _) = acks((0, 9), (10, 19))
+    first.decide_held(ACCEPT)
+    book.take(renewals=False)
+    book.on_answer(0, 30.0, now=1.0)
+    book.forget_done()
+    assert [lease.first for lease in book.leases] == [10]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
+def test_rule_10_a_refusal_for_good_ends_at_once_with_its_reason(error: ErrorCode) -> None:
+    book, (lease,) = acks((0, 9))
+    lease.decide_held(ACCEPT)
+    ranges = book.take(renewals=False)
+    assert book.on_answer(error, 30.0, now=1.0) == [Outcome(P, tuple(ranges), error)]
+    assert lease.count(LOST) == 10
+    assert not book.has_decided
+
+
+def test_a_coordinator_on_the_move_is_asked_again() -> None:
+    book, (lease,) = acks((0, 9))
+    lease.decide_held(ACCEPT)
+    ranges = list(book.take(renewals=False))
+    assert book.on_answer(ErrorCode.NOT_COORDINATOR, 30.0, now=1.0) == []
+    assert book.take(renewals=False) == ranges
+
+
+class Broker:
+    """All or nothing per request: one record that isn't acquired undoes the good ones beside it."""
+
+    def __init__(self, acquired: set[int]) -> None:
+        self.acquired = acquired
+        self.settled: set[int] = set()
+        self.requests = 0
+
+    def answer(self, ranges: list[AckRange]) -> int:
+        self.requests += 1
+        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
+        if not offsets <= self.acquired:
+            return ErrorCode.INVALID_RECORD_STATE
+        self.acquired -= offsets
+        self.settled |= offsets
+        return 0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    st.lists(st.integers(0, 30), max_size=5),
+    st.sets(st.integers(0, 300), max_size=6),
+    st.sets(st.integers(0, 300), max_size=20),
+)
+def test_salvage_settles_every_good_record_and_blames_only_the_lost(
+    sizes: list[int], distances: list[int], lost: set[int], undecided: set[int]
+) -> None:
+    spans, start = [], 0
+    for number, size in enumerate(sizes):
+        start += distances[number] if number < len(distances) else 0
+        spans.append((start, start + size - 1))
+        start += size
+    book, leases = acks(*spans)
+    offsets = {offset for first, last in spans for offset in range(first, last + 1)}
+    for lease in leases:
+        for offset in range(lease.first, lease.last + 1):
+            if offset not in undecided:
+                lease.decide(offset, ACCEPT)
+    broker = Broker(offsets - lost)
+    blamed: set[int] = set()
+    while ranges := book.take(renewals=False):
+        assert all(one.last < following.first for one, following in itertools.pairwise(ranges))
+        for outcome in book.on_answer(broker.answer(ranges), 30.0, now=1.0):
+            if outcome.error:
+                blamed |= {offset for one in outcome.ranges for offset in range(one.first, one.last + 1)}
+    decided = offsets - undecided
+    assert blamed == decided & lost
+    assert broker.settled == decided - lost
+    assert sum(lease.count(HELD) for lease in leases) == len(offsets & undecided)
+    assert broker.requests <= 1 + 2 * len(decided & lost) * (len(decided).bit_length() + 1)

@@ -1,0 +1,240 @@
+"""Share sessions as transcripts: what is asked, what is answered, what is believed afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchRequest
+from kshare.protocol.messages import share_acknowledge_response as acknowledged
+from kshare.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from kshare.state.session import AckRange, FetchLimits, Leader, ShareSession
+
+A, B = b"a" * 16, b"b" * 16
+LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250)
+ACCEPTED = {(A, 0): [AckRange(0, 9, b"\x01")]}
+
+
+def session(*partitions: tuple[bytes, int]) -> ShareSession:
+    made = ShareSession("group", "member")
+    made.want(partitions or [(A, 0)])
+    return made
+
+
+def opened(*partitions: tuple[bytes, int]) -> ShareSession:
+    made = session(*partitions)
+    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
+    return made
+
+
+def fetched(*rows: tuple[tuple[bytes, int], PartitionData], lock_ms: int = 30000) -> ShareFetchResponse:
+    topics = []
+    for (topic_id, number), data in rows:
+        data.partition_index = number
+        topics.append(ShareFetchableTopicResponse(topic_id, [data]))
+    return ShareFetchResponse(responses=topics, acquisition_lock_timeout_ms=lock_ms)
+
+
+def named(request: object) -> dict[tuple[bytes, int], list[AckRange]]:
+    assert isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest)
+    return {
+        (topic.topic_id, partition.partition_index): [
+            AckRange(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in partition.acknowledgement_batches
+        ]
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+
+def test_the_first_request_opens_at_epoch_0_and_names_everything() -> None:
+    request = session((A, 1), (B, 0), (A, 0)).fetch(LIMITS, {}).request
+    assert isinstance(request, ShareFetchRequest)
+    assert (request.group_id, request.member_id, request.share_session_epoch) == ("group", "member", 0)
+    assert named(request) == {(A, 0): [], (A, 1): [], (B, 0): []}
+    assert (request.max_records, request.batch_size, request.max_wait_ms, request.min_bytes) == (
+        500,
+        100,
+        250,
+        1,
+    )
+
+
+def test_rule_1_the_opening_request_may_carry_no_acknowledgements() -> None:
+    fresh = session()
+    assert not fresh.is_open
+    with pytest.raises(ValueError, match="the request that opens a session may carry no acknowledgements"):
+        fresh.fetch(LIMITS, ACCEPTED)
+    with pytest.raises(ValueError, match="may carry no acknowledgements"):
+        fresh.acknowledge(ACCEPTED)
+
+
+def test_later_requests_count_up_and_name_only_what_changed() -> None:
+    made = opened((A, 0), (A, 1))
+    assert made.is_open
+    assert not made.has_news
+    sent = made.fetch(LIMITS, {})
+    assert sent.request.share_session_epoch == 1
+    assert named(sent.request) == {}
+    made.on_answer(sent, ShareFetchResponse())
+    made.want([(A, 1), (B, 3)])
+    assert made.has_news
+    sent = made.fetch(LIMITS, {})
+    assert isinstance(sent.request, ShareFetchRequest)
+    assert sent.request.share_session_epoch == 2
+    assert named(sent.request) == {(B, 3): []}
+    assert [(topic.topic_id, topic.partitions) for topic in sent.request.forgotten_topics_data] == [(A, [0])]
+    made.on_answer(sent, ShareFetchResponse())
+    assert not made.has_news
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_rule_2_an_error_of_the_session_heals_by_opening_it_anew(error: ErrorCode) -> None:
+    made = opened()
+    generation = made.generation
+    answer = made.on_answer(
+        made.fetch(LIMITS, ACCEPTED), ShareFetchResponse(error_code=error, error_message="why")
+    )
+    assert (answer.error, answer.message) == (error, "why")
+    assert made.generation == generation + 1
+    assert not made.is_open
+    sent = made.fetch(LIMITS, {})
+    assert sent.request.share_session_epoch == 0
+    assert named(sent.request) == {(A, 0): []}
+
+
+def test_rule_2_a_lost_connection_resets_the_session_too() -> None:
+    made = opened()
+    made.fetch(LIMITS, {})
+    made.reset()
+    assert not made.is_busy
+    assert made.fetch(LIMITS, {}).request.share_session_epoch == 0
+
+
+def test_rule_4_a_partition_is_forgotten_though_nothing_else_is_to_be_said() -> None:
+    made = opened((A, 0))
+    made.want([])
+    assert made.has_news
+    request = made.fetch(LIMITS, {}).request
+    assert isinstance(request, ShareFetchRequest)
+    assert [(topic.topic_id, topic.partitions) for topic in request.forgotten_topics_data] == [(A, [0])]
+
+
+@pytest.mark.parametrize("by_fetch", [True, False])
+def test_rule_5_a_partition_named_to_acknowledge_is_forgotten_afterwards(by_fetch: bool) -> None:
+    made = opened((A, 0), (B, 0))
+    made.want([(B, 0)])
+    if by_fetch:
+        sent = made.fetch(LIMITS, ACCEPTED)
+        made.on_answer(sent, fetched(((A, 0), PartitionData())))
+        assert isinstance(sent.request, ShareFetchRequest)
+        assert sent.request.forgotten_topics_data == []
+    else:
+        sent = made.acknowledge(ACCEPTED)
+        made.on_answer(sent, ShareAcknowledgeResponse())
+    assert named(sent.request) == ACCEPTED
+    assert made.has_news
+    request = made.fetch(LIMITS, {}).request
+    assert isinstance(request, ShareFetchRequest)
+    assert [topic.topic_id for topic in request.forgotten_topics_data] == [A]
+
+
+def test_rule_6_renewals_go_out_marked_as_such() -> None:
+    request = opened().acknowledge({(A, 0): [AckRange(0, 9, b"\x04")]}, is_renewing=True).request
+    assert isinstance(request, ShareAcknowledgeRequest)
+    assert request.is_renew_ack
+    assert request.encode(2)
+
+
+def test_rule_15_one_request_at_a_time() -> None:
+    made = opened()
+    made.fetch(LIMITS, {})
+    assert made.is_busy
+    with pytest.raises(ValueError, match="one after another"):
+        made.acknowledge(ACCEPTED)
+
+
+def test_rule_15_an_answer_from_before_a_reset_is_dropped() -> None:
+    made = opened()
+    late = made.fetch(LIMITS, {})
+    made.reset()
+    current = made.fetch(LIMITS, {})
+    rows = fetched(((A, 0), PartitionData(acquired_records=[AcquiredRecords(0, 9, 1)])))
+    assert made.on_answer(late, rows).is_stale
+    assert not made.is_open
+    assert not made.on_answer(current, rows).is_stale
+    assert made.is_open
+
+
+def test_rule_16_closing_takes_the_last_acknowledgements_along() -> None:
+    made = opened()
+    sent = made.close(ACCEPTED)
+    assert sent.request.share_session_epoch == -1
+    assert named(sent.request) == ACCEPTED
+    answer = made.on_answer(sent, _acknowledged(0))
+    assert answer.acknowledged == {(A, 0): 0}
+    assert not made.is_open
+
+
+def test_an_answer_is_sorted_by_who_wants_to_know() -> None:
+    made = opened((A, 0), (A, 1), (B, 0))
+    moved = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(3, 17))
+    acquired = PartitionData(records=b"r", acquired_records=[AcquiredRecords(10, 19, 2)])
+    refused = PartitionData(acknowledge_error_code=ErrorCode.INVALID_RECORD_STATE)
+    sent = made.fetch(LIMITS, {(A, 0): [AckRange(0, 9, b"\x01")], (B, 0): [AckRange(5, 5, b"\x02")]})
+    answer = made.on_answer(
+        sent, fetched(((A, 0), acquired), ((A, 1), moved), ((B, 0), refused), lock_ms=15000)
+    )
+    assert answer.acknowledged == {(A, 0): 0, (B, 0): ErrorCode.INVALID_RECORD_STATE}
+    assert [partition for partition, _ in answer.acquired] == [(A, 0)]
+    assert answer.failed == {(A, 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert answer.leaders == [Leader((A, 1), 3, 17)]
+    assert answer.lock_ms == 15000
+    assert answer.unanswered == frozenset()
+
+
+def test_an_acknowledgement_without_an_answer_stays_open() -> None:
+    made = opened((A, 0), (B, 0))
+    sent = made.acknowledge(ACCEPTED | {(B, 0): [AckRange(1, 1, b"\x01")]})
+    answer = made.on_answer(sent, _acknowledged(0))
+    assert answer.acknowledged == {(A, 0): 0}
+    assert answer.unanswered == {(B, 0)}
+
+
+def test_a_leader_that_the_broker_does_not_know_is_not_believed() -> None:
+    made = opened()
+    moved = PartitionData(
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(-1, -1)
+    )
+    assert made.on_answer(made.fetch(LIMITS, {}), fetched(((A, 0), moved))).leaders == []
+
+
+def test_the_epoch_starts_again_at_1_after_the_highest() -> None:
+    made = opened()
+    made._epoch = 2**31 - 1
+    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
+    assert made.fetch(LIMITS, {}).request.share_session_epoch == 1
+
+
+def test_a_session_that_was_never_opened_has_nothing_to_close() -> None:
+    with pytest.raises(ValueError, match="nothing to acknowledge or to close"):
+        session().close({})
+
+
+def _acknowledged(error: int) -> ShareAcknowledgeResponse:
+    partition = acknowledged.PartitionData(partition_index=0, error_code=error)
+    return ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(A, [partition])])
