@@ -127,6 +127,8 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             # Streams may be joined: each begins with the header anew.
             position += len(_XERIAL_HEADER)
+            if position > len(view):
+                raise ValueError("its header is cut off")
             continue
         if position + 4 > len(view):
             raise ValueError("a block's length is cut off")

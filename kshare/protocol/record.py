@@ -129,7 +129,9 @@ class Record:
         return tuple(headers)
 
     def __repr__(self) -> str:
-        return f"Record(offset={self.offset}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
+        return (
+            f"Record(offset={self.offset}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
+        )
 
 
 class RecordWalk:

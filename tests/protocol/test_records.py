@@ -1,0 +1,217 @@
+"""Reading batches: headers, records, offset ranges, and everything that a broker legitimately sends."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from kshare.errors import CorruptBatchError
+from kshare.protocol.compression import Compression
+from kshare.protocol.record_builder import BatchBuilder, assign_append_time, assign_offset, build_end_marker
+from kshare.protocol.record_header import ControlType
+from tests.helpers.batch_bytes import recheck
+from tests.helpers.uncompiled import IMPLEMENTATIONS, Decoder, decoder
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture(params=IMPLEMENTATIONS, scope="module")
+def read(request: pytest.FixtureRequest) -> Any:
+    loaded: Decoder = decoder(request.param)
+    return loaded.records.read_batches
+
+
+def batch_of(count: int, **options: Any) -> bytearray:
+    builder = BatchBuilder(**options)
+    for number in range(count):
+        builder.append(b"value %d" % number, key=b"key %d" % number, timestamp=NOW + number)
+    return builder.build()
+
+
+def offsets(records: Any) -> list[int]:
+    return [record.offset for record in records]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_a_batch_gives_back_what_was_put_in(read: Any, codec: Compression) -> None:
+    builder = BatchBuilder(
+        compression=codec,
+        base_offset=70,
+        leader_epoch=3,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=11,
+        is_transactional=True,
+    )
+    builder.append(b"one", key=b"k", timestamp=NOW, headers=[("a", b"1"), ("a", None), ("ü", b"")])
+    builder.append(None, key=b"", timestamp=NOW - 5)
+    builder.append(b"", key=None, timestamp=NOW + 100_000)
+    builder.append(b"x" * 300, key=b"y" * 70_000, timestamp=NOW)
+    data = builder.build()
+    [batch] = read(data)
+    assert (batch.base_offset, batch.last_offset, batch.record_count, batch.size) == (70, 73, 4, len(data))
+    assert (batch.leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (3, 9, 2, 11)
+    assert (batch.base_timestamp, batch.max_timestamp) == (NOW, NOW + 100_000)
+    assert (batch.compression, batch.is_transactional, batch.is_control) == (codec, True, False)
+    assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch] == [
+        (70, NOW, b"k", b"one", (("a", b"1"), ("a", None), ("ü", b""))),
+        (71, NOW - 5, b"", None, ()),
+        (72, NOW + 100_000, None, b"", ()),
+        (73, NOW, b"y" * 70_000, b"x" * 300, ()),
+    ]
+    assert not any(r.has_append_time for r in batch)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_will_do(read: Any, kind: Any) -> None:
+    data = kind(bytes(batch_of(3)))
+    assert [r.value for batch in read(data) for r in batch] == [b"value 0", b"value 1", b"value 2"]
+
+
+def test_records_outlive_all_but_the_bytes(read: Any) -> None:
+    data = batch_of(50, compression=Compression.LZ4)
+    records = [record for batch in read(data) for record in batch]
+    del data
+    gc.collect()
+    assert [record.value for record in records] == [b"value %d" % n for n in range(50)]
+
+
+def test_records_are_nothing_for_the_garbage_collector() -> None:
+    if "compiled" in IMPLEMENTATIONS:
+        [batch] = decoder("compiled").records.read_batches(batch_of(1))
+        assert not any(gc.is_tracked(record) for record in batch)
+
+
+def test_a_batch_that_is_cut_off_at_the_end_is_left_out(read: Any) -> None:
+    first, second = batch_of(3), batch_of(4, base_offset=3)
+    for cut in range(len(second)):
+        batches = list(read(bytes(first + second[:cut])))
+        assert [batch.base_offset for batch in batches] == [0]
+        assert len(list(batches[0])) == 3
+    assert [batch.base_offset for batch in read(first + second)] == [0, 3]
+    assert list(read(b"")) == []
+
+
+def test_what_compaction_leaves_has_gaps(read: Any) -> None:
+    builder = BatchBuilder(base_offset=100)
+    builder.append(b"a", timestamp=NOW, offset=102)
+    builder.append(b"b", timestamp=NOW, offset=150)
+    [batch] = read(builder.build(last_offset=199))
+    assert (batch.base_offset, batch.last_offset, batch.record_count) == (100, 199, 2)
+    assert offsets(batch) == [102, 150]
+    assert offsets(batch.records([(0, 101), (103, 149), (151, 900)])) == []
+    assert offsets(batch.records([(150, 150)])) == [150]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_a_batch_whose_records_were_all_compacted_away(read: Any, codec: Compression) -> None:
+    [batch] = read(BatchBuilder(base_offset=5, compression=codec).build(last_offset=8))
+    assert (batch.base_offset, batch.last_offset, batch.record_count) == (5, 8, 0)
+    assert list(batch) == []
+    assert list(batch.records([(5, 8)])) == []
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([], []),
+        ([(1000, 1299)], list(range(1000, 1300))),
+        ([(0, 5000)], list(range(1000, 1300))),
+        ([(1003, 1005)], [1003, 1004, 1005]),
+        ([(900, 1001), (1200, 1201), (1299, 1400)], [1000, 1001, 1200, 1201, 1299]),
+        ([(0, 999), (1300, 1301)], []),
+        ([(-5, -1), (1000, 1000)], [1000]),
+        ([(1298, 2**63 - 1)], [1298, 1299]),
+    ],
+)
+def test_only_the_offsets_that_are_asked_for(
+    read: Any, ranges: list[tuple[int, int]], expected: list[int]
+) -> None:
+    [batch] = read(batch_of(300, base_offset=1000))
+    assert offsets(batch.records(ranges)) == expected
+
+
+def test_nothing_behind_the_last_range_is_looked_at(read: Any) -> None:
+    data = batch_of(10)
+    at = data.index(b"value 7")
+    data[at - 1] = 99
+    recheck(data)
+    [batch] = read(data)
+    assert offsets(batch.records([(0, 5)])) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(CorruptBatchError):
+        list(batch)
+
+
+def test_append_time_is_everyones_time(read: Any) -> None:
+    data = batch_of(3, compression=Compression.ZSTD)
+    assign_append_time(data, NOW + 777)
+    [batch] = read(data)
+    assert batch.has_append_time
+    assert [(r.timestamp, r.has_append_time) for r in batch] == [(NOW + 777, True)] * 3
+
+
+def test_a_broker_places_a_batch_without_a_new_checksum(read: Any) -> None:
+    data = batch_of(3)
+    checksum = data[17:21]
+    assign_offset(data, 2**40, 8)
+    [batch] = read(data)
+    assert data[17:21] == checksum
+    assert batch.leader_epoch == 8
+    assert offsets(batch) == [2**40, 2**40 + 1, 2**40 + 2]
+
+
+@pytest.mark.parametrize("base", [-1, 0, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("other", [-1, 0, 2**63 - 1, -(2**63)])
+def test_timestamps_wrap_as_javas_do(read: Any, base: int, other: int) -> None:
+    builder = BatchBuilder()
+    builder.append(b"", timestamp=base)
+    builder.append(b"", timestamp=other)
+    [batch] = read(builder.build())
+    assert [record.timestamp for record in batch] == [base, other]
+
+
+@pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
+def test_control_batches(read: Any, kind: ControlType) -> None:
+    data = build_end_marker(kind, producer_id=4, producer_epoch=1, timestamp=NOW, base_offset=33)
+    [batch] = read(data)
+    assert batch.is_control
+    assert batch.is_transactional
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (4, 1, -1)
+    assert batch.control_type is kind
+    assert offsets(batch) == [33]
+
+
+def test_a_control_type_of_tomorrow_is_a_number(read: Any) -> None:
+    builder = BatchBuilder(is_control=True)
+    builder.append(b"", key=b"\x00\x00\x00\x63", timestamp=NOW)
+    [batch] = read(builder.build())
+    assert batch.control_type == 99
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
+def test_a_control_batch_without_a_marker(read: Any, key: bytes | None) -> None:
+    builder = BatchBuilder(is_control=True)
+    builder.append(b"", key=key, timestamp=NOW)
+    [batch] = read(builder.build())
+    with pytest.raises(CorruptBatchError, match="without a marker"):
+        _ = batch.control_type
+
+
+def test_a_record_says_what_it_is(read: Any) -> None:
+    [batch] = read(batch_of(1, base_offset=6))
+    [record] = batch
+    assert repr(record) == "Record(offset=6, key=b'key 0', value=b'value 0', headers=())"
+    assert "base_offset=6" in repr(batch)
+
+
+def test_a_malformed_header_name_is_read_as_java_reads_it(read: Any) -> None:
+    builder = BatchBuilder()
+    builder.append(b"", timestamp=NOW, headers=[("ab", b"x")])
+    data = builder.build()
+    at = data.index(b"ab")
+    data[at] = 0xFF
+    recheck(data)
+    [batch] = read(data)
+    assert [record.headers for record in batch] == [(("\ufffdb", b"x"),)]

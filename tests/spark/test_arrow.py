@@ -1,0 +1,52 @@
+"""The decoder's columns as Arrow arrays, in the types that Spark accepts."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.spark.arrow import record_batch
+from tests.helpers.uncompiled import IMPLEMENTATIONS, decoder
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_records_become_an_arrow_batch(implementation: str) -> None:
+    loaded = decoder(implementation)
+    builder = BatchBuilder(base_offset=40)
+    builder.append(b"one", key=None, timestamp=1_700_000_000_123, headers=[("ü", b"1"), ("b", None)])
+    builder.append(None, key=b"k", timestamp=0)
+    columns = loaded.record_columns.RecordColumns()
+    for batch in loaded.records.read_batches(builder.build()):
+        columns.append(batch.records())
+    arrow = record_batch(columns.take())
+    arrow.validate(full=True)
+    assert arrow.schema == pa.schema(
+        [
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", tz="UTC")),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ]
+    )
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert arrow.to_pylist() == [
+        {
+            "offset": 40,
+            "timestamp": epoch + datetime.timedelta(milliseconds=1_700_000_000_123),
+            "key": None,
+            "value": b"one",
+            "headers": [{"key": "ü", "value": b"1"}, {"key": "b", "value": None}],
+        },
+        {"offset": 41, "timestamp": epoch, "key": b"k", "value": None, "headers": []},
+    ]
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_no_records_at_all(implementation: str) -> None:
+    arrow = record_batch(decoder(implementation).record_columns.RecordColumns().take())
+    arrow.validate(full=True)
+    assert arrow.num_rows == 0
