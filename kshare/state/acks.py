@@ -7,7 +7,8 @@ speed: the types that go to the broker are a slice of them.
     --------+------------------------------+---------+---------------------------------------------------
     held    | decide(type)                 | decided | may be decided otherwise until it is sent
     decided | take                         | sent    | as ranges, ascending, one type or one per offset
-    sent    | confirmed                    | settled | renewals: held again, with a new deadline
+    sent    | confirmed                    | settled | renewals: held again
+    sent    | decide, while it is a renewal| decided | the renewal only buys time for this
     sent    | refused, in company          | decided | the broker undoes all of a partition's ranges for one bad
             |                              |         | one: they go out again in halves (salvage)
     sent    | refused, alone               | lost    | it is this very record that the broker no longer knows as ours
@@ -17,7 +18,7 @@ speed: the types that go to the broker are a slice of them.
     any     | lock ran out, session reset  | lost    | unless settled
 
 Decides which acknowledgements go out together and what a refusal means. Never decides what the user wants, and never
-when to send. Times are passed in.
+when to send.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ _SENT_TO_LOST = _table({_SENT | kind: LOST for kind in range(5)})
 _ALL_TO_LOST = _table(
     {HELD: LOST} | dict.fromkeys(range(5), LOST) | {_SENT | kind: LOST for kind in range(5)}
 )
-_HELD_TO = [_table({HELD: kind}) for kind in range(5)]
+_HELD_TO = [_table(dict.fromkeys((HELD, RENEW, _SENT | RENEW), kind)) for kind in range(4)] + [
+    _table({HELD: RENEW})
+]
 
 
 class Lease:
@@ -104,14 +107,16 @@ class Lease:
         if not 0 <= index < len(self.states):
             raise ValueError(f"offset {offset} is not of this lease ({self.first} to {self.last})")
         state = self.states[index]
-        if state != HELD and state > RENEW:
+        if state > RENEW and state not in (HELD, _SENT | RENEW):
             return False
         self.states[index] = kind
         return True
 
     def decide_held(self, kind: int) -> int:
-        """Decide all that isn't yet; how many these were."""
+        """Decide all that isn't yet (a renewal decides nothing); how many these were."""
         held = self.count(HELD)
+        if kind != RENEW:
+            held += self.count(RENEW) + self.count(_SENT | RENEW)
         if held:
             self.states = self.states.translate(_HELD_TO[kind])
         return held
@@ -133,6 +138,8 @@ class Outcome:
     error: int
     is_open: bool = False
     """Nobody knows: the connection broke, or the answer was silent. They may have counted."""
+    renewed: tuple[Lease, ...] = ()
+    """Leases whose lock begins anew with this answer."""
 
 
 class PartitionAcks:
@@ -142,8 +149,9 @@ class PartitionAcks:
         self.partition = partition
         self.leases: list[Lease] = []
         self._under_way: list[AckRange] = []
-        self._pieces: list[tuple[int, int]] = []
-        """Offsets that a refusal undid, to be sent again piece by piece, each alone."""
+        self._is_renewing = False
+        self._pieces: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
+        """Offsets that a refusal undid (of renewals or of the rest), to be sent again piece by piece, each alone."""
 
     def add(self, lease: Lease) -> None:
         self.leases.append(lease)
@@ -161,7 +169,8 @@ class PartitionAcks:
         """What goes out next: renewals and other types in separate requests; after a refusal a piece at a time."""
         if self._under_way:
             return []
-        window = self._pieces.pop() if self._pieces and not renewals else None
+        self._is_renewing = renewals
+        window = self._pieces[renewals].pop() if self._pieces[renewals] else None
         for lease in self.leases:
             for start, end in list(lease.runs(_DECIDED_RUN)):
                 self._under_way += self._cut(lease, start, end, renewals, window)
@@ -180,14 +189,19 @@ class PartitionAcks:
             same = types.count(types[0]) == len(types)
             yield AckRange(lease.first + low, lease.first + high - 1, types[:1] if same else types)
 
-    def on_answer(self, error: int, lock_s: float, now: float) -> list[Outcome]:
-        """The broker's word on all that is under way. A renewal's deadline counts from now."""
+    def on_answer(self, error: int) -> list[Outcome]:
+        """The broker's word on all that is under way."""
         ranges, self._under_way = self._under_way, []
         if not ranges:
             return []
         if not error:
-            self._settle(now + lock_s)
-            return [Outcome(self.partition, tuple(ranges), 0)]
+            renewed = (
+                tuple(lease for lease in self.leases if lease.count(_SENT | RENEW))
+                if self._is_renewing
+                else ()
+            )
+            self._translate(_TO_SETTLED)
+            return [Outcome(self.partition, tuple(ranges), 0, renewed=renewed)]
         first, last = ranges[0].first, ranges[-1].last
         if error in _NOT_NOW:
             self._translate(_TO_DECIDED)
@@ -197,7 +211,7 @@ class PartitionAcks:
             return [Outcome(self.partition, tuple(ranges), error)]
         self._translate(_TO_DECIDED)
         middle = _middle(ranges)
-        self._pieces += [(middle, last), (first, middle - 1)]
+        self._pieces[self._is_renewing] += [(middle, last), (first, middle - 1)]
         return []
 
     def on_silence(self) -> list[Outcome]:
@@ -211,7 +225,7 @@ class PartitionAcks:
         lost = [lease for lease in self.leases if not lease.is_done]
         for lease in lost:
             lease.lose()
-        self.leases, self._under_way, self._pieces = [], [], []
+        self.leases, self._under_way, self._pieces = [], [], {False: [], True: []}
         return lost
 
     def expire(self, now: float) -> list[Lease]:
@@ -226,12 +240,6 @@ class PartitionAcks:
 
     def forget_done(self) -> None:
         self.leases = [lease for lease in self.leases if not lease.is_done]
-
-    def _settle(self, deadline: float) -> None:
-        for lease in self.leases:
-            if lease.count(_SENT | RENEW):
-                lease.deadline = deadline
-            lease.states = lease.states.translate(_TO_SETTLED)
 
     def _translate(self, table: bytes) -> None:
         for lease in self.leases:

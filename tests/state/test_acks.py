@@ -79,7 +79,7 @@ def test_renewals_and_other_types_go_out_apart() -> None:
     for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):
         lease.decide(offset, kind)
     assert book.take(renewals=True) == [AckRange(1, 2, b"\x04")]
-    book.on_answer(0, 30.0, now=10.0)
+    book.on_answer(0)
     assert book.take(renewals=False) == [AckRange(0, 0, b"\x01"), AckRange(3, 3, b"\x01")]
 
 
@@ -90,7 +90,7 @@ def test_one_request_at_a_time() -> None:
     lease.decide(1, ACCEPT)
     assert book.is_under_way
     assert book.take(renewals=False) == []
-    book.on_answer(0, 30.0, now=1.0)
+    book.on_answer(0)
     assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
 
 
@@ -100,18 +100,50 @@ def test_a_decision_may_be_changed_until_it_is_sent() -> None:
     assert lease.decide(0, REJECT)
     assert book.take(renewals=False) == [AckRange(0, 0, b"\x03")]
     assert not lease.decide(0, ACCEPT)
-    book.on_answer(0, 30.0, now=1.0)
+    book.on_answer(0)
     assert lease.is_settled
     assert not lease.decide(0, ACCEPT)
 
 
-def test_a_confirmed_renewal_is_held_again_with_a_new_deadline() -> None:
-    book, (lease,) = acks((0, 9), deadline=30.0)
+def test_a_confirmed_renewal_is_held_again() -> None:
+    book, (lease, other) = acks((0, 9), (10, 19))
+    lease.decide_held(RENEW)
+    other.decide_held(ACCEPT)
+    book.take(renewals=True)
+    assert book.on_answer(0)[0].renewed == (lease,)
+    assert lease.count(HELD) == 10
+
+
+def test_a_decision_while_a_renewal_is_under_way_is_kept() -> None:
+    book, (lease,) = acks((0, 3))
     lease.decide_held(RENEW)
     book.take(renewals=True)
-    assert book.on_answer(0, 30.0, now=20.0)[0].error == 0
-    assert lease.count(HELD) == 10
-    assert lease.deadline == 50.0
+    assert lease.decide(1, ACCEPT)
+    book.on_answer(0)
+    assert lease.count(HELD) == 3
+    assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
+
+
+def test_accepting_all_includes_what_is_being_renewed() -> None:
+    book, (lease,) = acks((0, 3))
+    lease.decide_held(RENEW)
+    book.take(renewals=True)
+    assert lease.decide_held(ACCEPT) == 4
+    book.on_answer(0)
+    assert book.take(renewals=False) == [AckRange(0, 3, b"\x01")]
+
+
+def test_a_refused_renewal_is_halved_until_the_lost_record_is_found() -> None:
+    book, (lease,) = acks((0, 7))
+    broker = Broker(set(range(8)) - {5})
+    lease.decide_held(RENEW)
+    blamed = []
+    while ranges := book.take(renewals=True):
+        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
+        error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
+        blamed += [outcome.ranges for outcome in book.on_answer(error) if outcome.error]
+    assert blamed == [(AckRange(5, 5, b"\x04"),)]
+    assert (lease.count(HELD), lease.count(LOST)) == (7, 1)
 
 
 def test_an_offset_of_another_lease_is_refused() -> None:
@@ -133,7 +165,7 @@ def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
     book, (settled, sent, held) = acks((0, 9), (10, 19), (20, 29))
     settled.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(0, 30.0, now=1.0)
+    book.on_answer(0)
     sent.decide_held(ACCEPT)
     book.take(renewals=False)
     assert book.lose() == [sent, held]
@@ -157,7 +189,7 @@ def test_what_is_under_way_when_the_lock_runs_out_waits_for_its_answer() -> None
     book.take(renewals=False)
     book.expire(now=6.0)
     assert lease.count(LOST) == 9
-    assert book.on_answer(0, 30.0, now=6.1)[0].error == 0
+    assert book.on_answer(0)[0].error == 0
     assert lease.count(SETTLED) == 1
 
 
@@ -165,7 +197,7 @@ def test_done_leases_are_forgotten() -> None:
     book, (first, _) = acks((0, 9), (10, 19))
     first.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(0, 30.0, now=1.0)
+    book.on_answer(0)
     book.forget_done()
     assert [lease.first for lease in book.leases] == [10]
 
@@ -175,7 +207,7 @@ def test_rule_10_a_refusal_for_good_ends_at_once_with_its_reason(error: ErrorCod
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
-    assert book.on_answer(error, 30.0, now=1.0) == [Outcome(P, tuple(ranges), error)]
+    assert book.on_answer(error) == [Outcome(P, tuple(ranges), error)]
     assert lease.count(LOST) == 10
     assert not book.has_decided
 
@@ -184,7 +216,7 @@ def test_a_coordinator_on_the_move_is_asked_again() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = list(book.take(renewals=False))
-    assert book.on_answer(ErrorCode.NOT_COORDINATOR, 30.0, now=1.0) == []
+    assert book.on_answer(ErrorCode.NOT_COORDINATOR) == []
     assert book.take(renewals=False) == ranges
 
 
@@ -231,7 +263,7 @@ def test_salvage_settles_every_good_record_and_blames_only_the_lost(
     blamed: set[int] = set()
     while ranges := book.take(renewals=False):
         assert all(one.last < following.first for one, following in itertools.pairwise(ranges))
-        for outcome in book.on_answer(broker.answer(ranges), 30.0, now=1.0):
+        for outcome in book.on_answer(broker.answer(ranges)):
             if outcome.error:
                 blamed |= {offset for one in outcome.ranges for offset in range(one.first, one.last + 1)}
     decided = offsets - undecided

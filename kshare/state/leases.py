@@ -1,0 +1,110 @@
+"""How long records may be kept: deadlines, renewals, and what must not be handed out any more.
+
+A lock runs from the moment the broker acquired; we only know when its answer came, so a margin is taken off. Records
+are in one of two places, and each has its own rule:
+
+    where             | after 2/3 of the lock              | when the lock is over
+    ------------------+------------------------------------+-------------------------------------------------------
+    waiting in a      | released, so that somebody else    | not handed out (rule 9)
+    buffer            | gets them                          |
+    in the user's     | renewed, if broker and group allow | lost: reported to the handler, left out of
+    hands             | it, until `longest_s` is over      | acknowledgements
+
+Decides what is to be renewed, to be released and is lost at a given time. Never sends anything; times are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kshare.state.acks import HELD, RENEW, Lease
+
+RENEW_AFTER = 2 / 3
+"""Of the lock: late enough to cost little, early enough for a second try."""
+MARGIN = 0.05
+"""Of the lock, taken off its end: the answer was under way for some of it, and the acknowledgement will be."""
+
+
+@dataclass(slots=True)
+class _Term:
+    lease: Lease
+    since: float
+    lock_s: float
+    next_look: float
+    in_hand: bool = False
+    renewals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done now."""
+
+    renew: list[Lease] = field(default_factory=list)
+    release: list[Lease] = field(default_factory=list)
+    capped: list[Lease] = field(default_factory=list)
+    """Kept so long that they are renewed no more; told once, before they are lost."""
+
+
+class LeaseKeeper:
+    """The terms of all leases of a consumer."""
+
+    def __init__(self, *, can_renew: bool, longest_s: float) -> None:
+        self.can_renew = can_renew
+        self.longest_s = longest_s
+        self._terms: dict[int, _Term] = {}
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def add(self, lease: Lease, lock_s: float, now: float) -> None:
+        """Just acquired; waits in a buffer until `hand_out`."""
+        lease.deadline = now + lock_s * (1 - MARGIN)
+        self._terms[id(lease)] = _Term(lease, now, lock_s, now + lock_s * RENEW_AFTER)
+
+    def hand_out(self, lease: Lease, now: float) -> bool:
+        """The user wants it: False when its lock is over or it was given back meanwhile."""
+        term = self._terms.get(id(lease))
+        if term is None or lease.deadline <= now:
+            return False
+        term.in_hand = True
+        return True
+
+    def remove(self, leases: Iterable[Lease]) -> None:
+        """Settled or lost: no more looking after."""
+        for lease in leases:
+            self._terms.pop(id(lease), None)
+
+    def on_renewed(self, lease: Lease, now: float) -> None:
+        """The broker has confirmed a renewal."""
+        term = self._terms.get(id(lease))
+        if term:
+            term.renewals += 1
+            lease.deadline = now + term.lock_s * (1 - MARGIN)
+            term.next_look = now + term.lock_s * RENEW_AFTER
+
+    @property
+    def wake_at(self) -> float | None:
+        """When `due` will have something to say at the earliest."""
+        return min((term.next_look for term in self._terms.values()), default=None)
+
+    def due(self, now: float) -> Due:
+        due = Due()
+        for term in self._terms.values():
+            if term.next_look <= now and term.lease.deadline > now:
+                self._decide(term, now, due)
+        return due
+
+    def _decide(self, term: _Term, now: float, due: Due) -> None:
+        lease = term.lease
+        term.next_look = lease.deadline
+        if not (lease.count(HELD) or lease.count(RENEW)):
+            return
+        if not term.in_hand:
+            due.release.append(lease)
+        elif not self.can_renew or now - term.since >= self.longest_s:
+            due.capped.append(lease)
+        else:
+            due.renew.append(lease)
+            # not confirmed by then: try once more before the lock is over
+            term.next_look = (now + lease.deadline) / 2
