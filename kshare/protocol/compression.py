@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import cramjam
 
 from kshare.errors import DecodeError
-from kshare.protocol.compression_bounds import lz4_bound, snappy_bound, zstd_bound
+from kshare.protocol.compression_bounds import lz4_bound, plain_lz4_blocks, snappy_bound, zstd_bound
 
 Buffer = bytes | bytearray | memoryview
 DecompressInto = Callable[[memoryview, bytearray], int]
@@ -33,6 +33,13 @@ _LZ4_BLOCK = 64 * 1024
 # The last byte is the checksum of the two before it, so it never changes either.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_STORED = 0x80000000
+_LZ4_PLAIN_FRAMES = {
+    _LZ4_HEADER: _LZ4_BLOCK,
+    b"\x04\x22\x4d\x18\x60\x50\xfb": 256 * 1024,
+    b"\x04\x22\x4d\x18\x60\x60\x51": 1024 * 1024,
+    b"\x04\x22\x4d\x18\x60\x70\x73": 4096 * 1024,
+}
+"""Headers of frames like ours, independent blocks and no checksums, with the largest block that each allows."""
 _ZSTD_LEVEL = 3
 _GZIP_WINDOW = 31
 
@@ -72,12 +79,12 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_LIMIT) -> mem
         if codec == Compression.SNAPPY:
             return _decompress_snappy(view, limit)
         if codec == Compression.LZ4:
-            return _decompress_bounded(cramjam.lz4.decompress_into, view, lz4_bound(view), limit)
+            return _decompress_lz4(view, limit)
         if codec == Compression.ZSTD:
             return _decompress_bounded(cramjam.zstd.decompress_into, view, zstd_bound(view), limit)
     except DecodeError:
         raise
-    except (cramjam.DecompressionError, zlib.error, ValueError) as broken:
+    except (cramjam.DecompressionError, zlib.error, struct.error, ValueError, IndexError) as broken:
         name = Compression(codec).name.lower()
         raise DecodeError("compressed records", 0, f"not valid {name}: {broken}") from broken
     raise DecodeError("compressed records", 0, f"compression codec {codec} is not known")
@@ -138,6 +145,25 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
             raise ValueError(f"a block of {size} bytes, {len(view) - position} are left")
         yield view[position : position + size]
         position += size
+
+
+def _decompress_lz4(view: memoryview, limit: int) -> memoryview:
+    header = bytes(view[: len(_LZ4_HEADER)])
+    block_limit = _LZ4_PLAIN_FRAMES.get(header)
+    bound = lz4_bound(view)
+    if block_limit is None or bound > limit:
+        return _decompress_bounded(cramjam.lz4.decompress_into, view, bound, limit)
+    # What Java writes. It needs no frame decoder, whose own buffers cost a fifth of the time.
+    target = memoryview(bytearray(bound))
+    start = 0
+    for block, is_stored in plain_lz4_blocks(view, header):
+        if is_stored:
+            target[start : start + len(block)] = block
+            start += len(block)
+        else:
+            size = min(block_limit, bound - start)
+            start += cramjam.lz4.decompress_block_into(block, target[start : start + size], output_len=size)
+    return target[:start]
 
 
 def _decompress_bounded(

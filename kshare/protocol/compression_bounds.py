@@ -1,13 +1,18 @@
 """How much a compressed section can become at most, read from its framing without decompressing anything.
 
 Each function walks block headers only: time in proportion to the blocks, no memory. A bound may be generous (by up to
-one block), never too small; framing that can't be walked is a ValueError. Whether a bound is too much is decided by
-`compression`, and whether the blocks themselves are sound by the codec.
+one block), never too small; framing that can't be walked is a ValueError, an IndexError or a struct.error. Whether a
+bound is too much is decided by `compression`, and whether the blocks themselves are sound by the codec.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+
+_UINT32 = struct.Struct("<I")
 _LZ4_MAGIC = 0x184D2204
+_LZ4_STORED = 0x80000000
 _ZSTD_MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _SKIPPABLE_MASK = 0xFFFFFFF0
@@ -18,17 +23,16 @@ _LZ4_GROWTH = 255
 _ZSTD_MAX_BLOCK = 128 * 1024
 
 
-def _number(view: memoryview, position: int, size: int) -> int:
-    if position + size > len(view):
-        raise ValueError("it ends in the middle of its framing")
-    return int.from_bytes(view[position : position + size], "little")
+def _uint32(view: memoryview, position: int) -> int:
+    number: int = _UINT32.unpack_from(view, position)[0]
+    return number
 
 
 def snappy_bound(view: memoryview) -> int:
     """The size a raw snappy block states, which the codec then holds it to."""
     size = 0
     for index in range(5):
-        byte = _number(view, index, 1)
+        byte = view[index]
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             break
@@ -44,9 +48,9 @@ def lz4_bound(view: memoryview) -> int:
     total = 0
     position = 0
     while position < len(view):
-        magic = _number(view, position, 4)
+        magic = _uint32(view, position)
         if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-            position += 8 + _number(view, position + 4, 4)
+            position += 8 + _uint32(view, position + 4)
             continue
         if magic != _LZ4_MAGIC:
             raise ValueError("no lz4 frame begins here")
@@ -56,17 +60,31 @@ def lz4_bound(view: memoryview) -> int:
 
 
 def _lz4_frame(view: memoryview, position: int) -> tuple[int, int]:
-    flags = _number(view, position, 1)
-    block_limit = 1 << (8 + 2 * (_number(view, position + 1, 1) >> 4 & 7))
+    flags = view[position]
+    block_limit = 1 << (8 + 2 * (view[position + 1] >> 4 & 7))
     position += 3 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     block_checksum = 4 if flags & 0x10 else 0
     bound = 0
-    while size := _number(view, position, 4):
-        stored = size & 0x80000000
-        size &= 0x7FFFFFFF
+    while size := _uint32(view, position):
+        stored = size & _LZ4_STORED
+        size &= ~_LZ4_STORED
         bound += size if stored else min(block_limit, size * _LZ4_GROWTH)
         position += 4 + size + block_checksum
     return bound, position + 4 + (4 if flags & 0x04 else 0)
+
+
+def plain_lz4_blocks(view: memoryview, header: bytes) -> Iterator[tuple[memoryview, bool]]:
+    """Each block, and whether it is stored as it is, of frames that all begin with this header and carry no sums."""
+    position = 0
+    while position < len(view):
+        if view[position : position + len(header)] != header:
+            raise ValueError("no such lz4 frame begins here")
+        position += len(header)
+        while size := _uint32(view, position):
+            start = position + 4
+            position = start + (size & ~_LZ4_STORED)
+            yield view[start:position], size >= _LZ4_STORED
+        position += 4
 
 
 def zstd_bound(view: memoryview) -> int:
@@ -74,9 +92,9 @@ def zstd_bound(view: memoryview) -> int:
     total = 0
     position = 0
     while position < len(view):
-        magic = _number(view, position, 4)
+        magic = _uint32(view, position)
         if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-            position += 8 + _number(view, position + 4, 4)
+            position += 8 + _uint32(view, position + 4)
             continue
         if magic != _ZSTD_MAGIC:
             raise ValueError("no zstd frame begins here")
@@ -86,7 +104,7 @@ def zstd_bound(view: memoryview) -> int:
 
 
 def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
-    descriptor = _number(view, position, 1)
+    descriptor = view[position]
     single_segment = descriptor & 0x20
     size_flag = descriptor >> 6
     size_width = (1 if single_segment else 0, 2, 4, 8)[size_flag]
@@ -95,12 +113,13 @@ def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
     bound = 0
     is_last = False
     while not is_last:
-        header = _number(view, position, 3)
+        header = view[position] | view[position + 1] << 8 | view[position + 2] << 16
         is_last = bool(header & 1)
         kind, size = header >> 1 & 3, header >> 3
         bound += size if kind < 2 else _ZSTD_MAX_BLOCK
         position += 3 + (1 if kind == 1 else size)
     if size_width:
         # Frames that state their size are held to it by the codec; two-byte sizes count from 256.
-        bound = min(bound, _number(view, size_at, size_width) + (256 if size_width == 2 else 0))
+        stated = int.from_bytes(view[size_at : size_at + size_width], "little")
+        bound = min(bound, stated + (256 if size_width == 2 else 0))
     return bound, position + (4 if descriptor & 0x04 else 0)

@@ -1,0 +1,134 @@
+"""Record batches, ours against aiokafka's compiled reader and kafka-python's: the same bytes, alternately.
+
+Every contender checks the checksum, goes through all records and reads their offset and value. The Arrow case makes
+whole columns (offset, timestamp, key, value, headers) of about 1 MiB, which are 10,000 rows of 100 bytes.
+kafka-python takes checksums in Python unless it finds the crc32c package, which kshare brings along: both are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aiokafka.record._crecords import MemoryRecords as AioRecords
+from kafka.record import default_records
+from kafka.record._crc32c import crc as kafka_python_checksum
+from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
+
+from kshare.protocol.compression import Compression
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.spark.arrow import record_batch
+from tests.helpers.uncompiled import decoder
+from tools.benches.measure import Case, Comparison, Suite
+
+_BATCH_BYTES = 64 * 1024
+_ARROW_BYTES = 1024 * 1024
+_KAFKA_PYTHON_CODECS = (Compression.NONE,)
+"""Its other codecs need packages that it doesn't bring; gzip is nobody's concern here."""
+
+
+def suite() -> Suite:
+    cases: dict[str, Case] = {}
+    comparisons: list[Comparison] = []
+    for size in (100, 1024):
+        for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
+            title = f"{size} B {'plain' if codec is Compression.NONE else codec.name.lower()}"
+            contenders = _contenders(size, codec)
+            cases |= {f"{who}, {title}": case for who, case in contenders.items()}
+            comparisons += _comparisons(title, [*contenders])
+    return Suite("records", "record", cases, comparisons)
+
+
+def _contenders(size: int, codec: Compression) -> dict[str, Case]:
+    data, count = _batch(size, codec)
+    contenders = {
+        "kshare": _ours(decoder("compiled").records, data),
+        "kshare uncompiled": _ours(decoder("uncompiled").records, data),
+        "kshare Arrow": _arrow(data, _ARROW_BYTES // _BATCH_BYTES),
+        "aiokafka": _theirs(AioRecords, data),
+    }
+    if codec in _KAFKA_PYTHON_CODECS:
+        contenders["kafka-python"] = _kafka_python_alone(data)
+        contenders["kafka-python with crc32c"] = _theirs(KafkaPythonRecords, data)
+    if any(case() % count for case in contenders.values()):
+        raise AssertionError(f"{size} B, {codec.name}: the contenders disagree about the records")
+    return contenders
+
+
+def _comparisons(title: str, contenders: list[str]) -> Iterator[Comparison]:
+    pairs = [("", "kshare", "aiokafka"), (", Arrow", "kshare Arrow", "aiokafka")]
+    if "kafka-python" in contenders:
+        for peer in ("kafka-python", "kafka-python with crc32c"):
+            pairs += [("", "kshare", peer), (", uncompiled", "kshare uncompiled", peer)]
+    for kind, ours, theirs in pairs:
+        name = f"records {title}{kind}: kshare / {theirs}"
+        yield Comparison(name, f"{ours}, {title}", f"{theirs}, {title}")
+
+
+def _batch(size: int, codec: Compression) -> tuple[bytes, int]:
+    """As a producer fills it: up to 64 KiB before compression; values that compress about as well as JSON does."""
+    builder = BatchBuilder(compression=codec)
+    while builder.size < _BATCH_BYTES:
+        number = builder.record_count
+        field = b'{"id": %d, "sum": %d} ' % (number, number * 7919 % 10007)
+        builder.append((field * (size // len(field) + 1))[:size], timestamp=1_700_000_000_000 + number)
+    return bytes(builder.build()), builder.record_count
+
+
+def _ours(records: Any, data: bytes) -> Case:
+    def run() -> int:
+        count = 0
+        for batch in records.read_batches(data):
+            for record in batch:
+                _ = record.offset
+                _ = record.value
+                count += 1
+        return count
+
+    return run
+
+
+def _arrow(data: bytes, batches: int) -> Case:
+    loaded = decoder("compiled")
+
+    def run() -> int:
+        columns = loaded.record_columns.RecordColumns()
+        for _ in range(batches):
+            for batch in loaded.records.read_batches(data):
+                columns.append(batch.records())
+        rows: int = record_batch(columns.take()).num_rows
+        return rows
+
+    return run
+
+
+def _theirs(reader: Any, data: bytes) -> Case:
+    def run() -> int:
+        count = 0
+        records = reader(data)
+        while records.has_next():
+            batch = records.next_batch()
+            if not batch.validate_crc():
+                raise AssertionError("checksum")
+            for record in batch:
+                _ = record.offset
+                _ = record.value
+                count += 1
+        return count
+
+    return run
+
+
+def _kafka_python_alone(data: bytes) -> Case:
+    """As `pip install kafka-python` leaves it."""
+    case = _theirs(KafkaPythonRecords, data)
+
+    def run() -> int:
+        quick = default_records.calc_crc32c
+        default_records.calc_crc32c = kafka_python_checksum
+        try:
+            return case()
+        finally:
+            default_records.calc_crc32c = quick
+
+    return run
