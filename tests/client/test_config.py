@@ -1,0 +1,69 @@
+"""What a user may say, and what is said back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kshare.client.config import ConsumerConfig
+from kshare.errors import ConfigError
+
+
+def make(**options: Any) -> ConsumerConfig:
+    return ConsumerConfig.make("localhost:9092", {"group": "g", "topics": ["t"], **options})
+
+
+def test_defaults_suit_most() -> None:
+    config = make()
+    assert (config.acknowledgement, config.acquire, config.renew_leases) == ("implicit", "batches", True)
+    assert config.topics == ("t",)
+
+
+def test_one_topic_may_be_a_string_and_none_comes_twice() -> None:
+    assert make(topics="t").topics == ("t",)
+    assert make(topics=["b", "a", "b"]).topics == ("b", "a")
+
+
+def test_kafkas_dotted_names_are_understood() -> None:
+    pasted = {
+        "group.id": "g",
+        "topics": ["t"],
+        "max.poll.records": "500",
+        "share.acknowledgement.mode": "explicit",
+        "share.acquire.mode": "record_limit",
+        "request.timeout.ms": "1500",
+    }
+    config = ConsumerConfig.make("localhost:9092", pasted)
+    assert (config.group, config.max_records, config.acknowledgement) == ("g", 500, "explicit")
+    assert (config.acquire, config.request_timeout) == ("records", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gruop": "g"}, "there is no option 'gruop'; did you mean group?"),
+        ({"zzz": 1}, "there is no option 'zzz'$"),
+        ({"group": ""}, 'group is missing: write group="orders"'),
+        ({"topics": []}, r'topics is missing: write topics=\["orders"\]'),
+        ({"topics": [7]}, "topics must be a list of topic names"),
+        ({"group.id": "h"}, "group.id: group is given twice"),
+        ({"acknowledgement": "auto"}, "acknowledgement must be 'implicit' or 'explicit', not 'auto'"),
+        ({"acquire": "all"}, "acquire must be 'batches' or 'records', not 'all'"),
+        ({"max_records": 0}, "max_records must be between 1 and 1000000, not 0"),
+        ({"max_records": True}, "max_records must be between"),
+        ({"max.poll.records": "many"}, "max.poll.records: 'many' is no whole number"),
+        ({"longest_lease": -1}, "longest_lease must be a number of seconds above 0"),
+        ({"close_timeout": float("nan")}, "close_timeout must be a number"),
+        ({"renew_leases": "yes"}, "renew_leases must be True or False"),
+        ({"auto.offset.reset": "earliest"}, "auto.offset.reset: it is a setting of the share group"),
+        ({"enable_auto_commit": True}, "enable_auto_commit: share groups have no offsets to commit"),
+    ],
+)
+def test_a_refusal_says_what_to_write(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+def test_secrets_stay_out_of_the_repr() -> None:
+    assert "hunter2" not in repr(make(security={"password": "hunter2"}))
