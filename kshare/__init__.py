@@ -1,6 +1,7 @@
 """Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire."""
 
 from kshare.errors import (
+    AcknowledgeError,
     AuthenticationFailed,
     BrokerError,
     ConfigError,
@@ -14,6 +15,7 @@ from kshare.errors import (
 )
 
 __all__ = [
+    "AcknowledgeError",
     "AuthenticationFailed",
     "BrokerError",
     "ConfigError",

@@ -65,3 +65,7 @@ class BrokerError(KshareError):
         self.is_retriable = code in RETRIABLE
         hint = message or ABOUT.get(code, "")
         super().__init__(f"{what}: {self.name}{f' ({hint})' if hint else ''}")
+
+
+class AcknowledgeError(KshareError):
+    """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""

@@ -1,0 +1,106 @@
+"""Batches in the user's hands: which records there are, which offsets have none, what settling does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.client.record import ShareBatch, held_spans, mark_gaps
+from kshare.errors import AcknowledgeError
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import Batch, read_batches
+from kshare.state.acks import ACCEPT, GAP, HELD, RELEASE, Lease, PartitionAcks
+
+P = (b"t" * 16, 3)
+
+
+def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
+    data = b""
+    for number, offsets in enumerate(groups):
+        builder = BatchBuilder(
+            base_offset=offsets[0], is_control=number == control, is_transactional=number == control
+        )
+        for offset in offsets:
+            builder.append(b"value %d" % offset, key=b"\0\0\0\1", timestamp=offset, offset=offset)
+        data += builder.build()
+    return list(read_batches(data))
+
+
+def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
+    mark_gaps(lease, found)
+    return ShareBatch("orders", lease, found, lambda: None)
+
+
+def test_only_the_acquired_records_of_a_batch_are_there() -> None:
+    lease = Lease(P, 12, 14, 2)
+    made = share_batch(lease, batches(list(range(10, 20))))
+    assert [(r.offset, r.value) for r in made] == [(o, b"value %d" % o) for o in (12, 13, 14)]
+    assert len(made) == 3
+    record = next(iter(made))
+    assert (record.topic, record.partition, record.delivery_count, record.redelivered) == (
+        "orders",
+        3,
+        2,
+        True,
+    )
+
+
+def test_rule_7_offsets_without_a_record_are_gaps() -> None:
+    lease = Lease(P, 8, 31, 1)
+    found = batches([10, 11, 14, 19], [20, 21], [30], control=1)
+    made = share_batch(lease, found)
+    assert [record.offset for record in made] == [10, 11, 14, 19, 30]
+    assert held_spans(lease) == [(10, 11), (14, 14), (19, 19), (30, 30)]
+    made.accept()
+    book = PartitionAcks(P)
+    book.add(lease)
+    (sent,) = book.take(renewals=False)
+    assert (sent.first, sent.last) == (8, 31)
+    types = {8 + index: kind for index, kind in enumerate(sent.types)}
+    assert {offset for offset, kind in types.items() if kind == ACCEPT} == {10, 11, 14, 19, 30}
+    assert {kind for offset, kind in types.items() if offset not in (10, 11, 14, 19, 30)} == {GAP}
+
+
+def test_a_batch_settles_what_its_records_have_left() -> None:
+    lease = Lease(P, 0, 4, 1)
+    made = share_batch(lease, batches(list(range(5))))
+    for record in made:
+        if record.offset == 2:
+            record.release()
+    made.accept()
+    assert list(lease.states) == [ACCEPT, ACCEPT, RELEASE, ACCEPT, ACCEPT]
+
+
+def test_every_decision_is_told() -> None:
+    told: list[int] = []
+    lease = Lease(P, 0, 1, 1)
+    made = ShareBatch("orders", lease, batches([0, 1]), lambda: told.append(1))
+    for record in made:
+        record.reject()
+    made.renew()
+    assert len(told) == 3
+
+
+def test_settling_too_late_is_an_error_that_says_why() -> None:
+    lease = Lease(P, 0, 0, 1)
+    (record,) = share_batch(lease, batches([0]))
+    lease.lose()
+    with pytest.raises(AcknowledgeError, match=r"orders\[3\]@0 can't be acknowledged any more"):
+        record.accept()
+
+
+def test_what_was_decided_before_is_not_shown() -> None:
+    lease = Lease(P, 0, 9, 1)
+    for offset in range(4, 7):
+        lease.decide(offset, ACCEPT)
+    made = share_batch(lease, batches(list(range(10))))
+    assert [record.offset for record in made] == [0, 1, 2, 3, 7, 8, 9]
+    assert lease.count(HELD) == 7
+
+
+def test_records_carry_what_the_producer_sent() -> None:
+    builder = BatchBuilder(base_offset=5)
+    builder.append(None, key=b"k", timestamp=1234, headers=[("a", b"1"), ("b", None)])
+    (record,) = ShareBatch("orders", Lease(P, 5, 5, 1), list(read_batches(builder.build())), lambda: None)
+    assert (record.key, record.value, record.timestamp, record.has_append_time) == (b"k", None, 1234, False)
+    assert record.headers == (("a", b"1"), ("b", None))
+    assert repr(record) == "ShareRecord(orders[3]@5, delivery 1)"
