@@ -24,7 +24,7 @@ when to send.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kshare.protocol.error_codes import ErrorCode
@@ -42,6 +42,7 @@ _NOT_NOW = {
     ErrorCode.REQUEST_TIMED_OUT,
 }
 _DECIDED_RUN = re.compile(rb"[\x00-\x04]+")
+_ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
 _SENT_RUN = re.compile(rb"[\x10-\x14]+")
 
 
@@ -64,7 +65,7 @@ _HELD_TO = [_table(dict.fromkeys((HELD, RENEW, _SENT | RENEW), kind)) for kind i
 class Lease:
     """Consecutive records of one partition that were acquired together. What users' handles point to."""
 
-    __slots__ = ("deadline", "delivery_count", "first", "generation", "last", "node", "partition", "states")
+    __slots__ = ("deadline", "delivery_count", "epochs", "first", "last", "partition", "states")
 
     def __init__(
         self,
@@ -73,17 +74,16 @@ class Lease:
         last: int,
         delivery_count: int,
         *,
-        node: int = -1,
-        generation: int = 0,
         deadline: float = float("inf"),
+        epochs: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         self.partition = partition
         self.first = first
         self.last = last
         self.delivery_count = delivery_count
-        self.node = node
-        self.generation = generation
         self.deadline = deadline
+        self.epochs = epochs
+        """First offset, last offset and leader epoch of the batches that it came in."""
         self.states = bytearray(b"\xff") * (last - first + 1)
 
     def __repr__(self) -> str:
@@ -120,6 +120,14 @@ class Lease:
         if held:
             self.states = self.states.translate(_HELD_TO[kind])
         return held
+
+    def accepted(self) -> Iterator[tuple[int, int, int]]:
+        """Offsets that the user accepted and nobody has confirmed: first, last, leader epoch."""
+        for start, end in self.runs(_ACCEPTED_RUN):
+            first, last = self.first + start, self.first + end - 1
+            for batch_first, batch_last, epoch in self.epochs:
+                if batch_first <= last and first <= batch_last:
+                    yield max(first, batch_first), min(last, batch_last), epoch
 
     def lose(self) -> None:
         self.states = self.states.translate(_ALL_TO_LOST)

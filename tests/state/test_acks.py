@@ -271,3 +271,16 @@ def test_salvage_settles_every_good_record_and_blames_only_the_lost(
     assert broker.settled == decided - lost
     assert sum(lease.count(HELD) for lease in leases) == len(offsets & undecided)
     assert broker.requests <= 1 + 2 * len(decided & lost) * (len(decided).bit_length() + 1)
+
+
+def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch() -> None:
+    book = PartitionAcks(P)
+    lease = Lease(P, 10, 29, 1, epochs=[(0, 14, 7), (15, 40, 8)])
+    book.add(lease)
+    for offset in (10, 11, 13):
+        lease.decide(offset, ACCEPT)
+    book.take(renewals=False)
+    for offset in (14, 15, 16):
+        lease.decide(offset, ACCEPT)
+    lease.decide(20, RELEASE)
+    assert list(lease.accepted()) == [(10, 11, 7), (13, 14, 7), (15, 16, 8)]
