@@ -11,13 +11,17 @@ bytes.
 
 from __future__ import annotations
 
+_RUNOUT = bytes(256)
 _WORD = 2**64
 _HALF_WORD = 2**63
 
 
 def readable(view: memoryview) -> bytes:
-    """The quickest thing to index and slice: a pointer when compiled (the view must be kept alive), else a copy."""
-    return bytes(view)
+    """The quickest thing to index and slice: a pointer when compiled (the view must be kept alive), else a copy.
+
+    The copy has zeros behind it, in which a reader that runs over the end comes to rest; the pointer hasn't.
+    """
+    return b"".join((view, _RUNOUT))
 
 
 def writable(buffer: bytearray) -> bytearray:

@@ -55,9 +55,9 @@ class Record:
         "_data",
         "_header_count",
         "_headers_at",
+        "_kept",
         "_key_at",
         "_key_stop",
-        "_kept",
         "_stop",
         "_timestamp_at",
         "_value_at",
@@ -196,6 +196,13 @@ class RecordWalk:
     def records_left(self) -> int:
         """How many records the batch has behind this place, in the ranges or not."""
         return self._left
+
+    def read_at(self, position: int, left: int, previous_delta: int) -> Record:
+        """The record at that place: for a reader that goes its own way and is at its wit's end."""
+        self._position = position
+        self._left = left
+        self._previous_delta = previous_delta
+        return next(self)
 
     def step(self, record: Record) -> bool:
         """Makes `record` the next one; False when there is none."""

@@ -14,14 +14,17 @@ from typing import cast
 import crc32c
 
 from kshare.errors import CorruptBatchError, DecodeError
+from kshare.protocol import record as record_module
 from kshare.protocol import record_header as header
 from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompress
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
+from kshare.protocol.record_loop import quick_records
 
 Buffer = bytes | bytearray | memoryview
 
 _SMALLEST_RECORD = 7
+_IS_COMPILED = not str(record_module.__file__).endswith(".py")
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = frozenset(map(int, ControlType))
 
@@ -154,14 +157,23 @@ class Batch:
             self._check()
             self._decompress()
 
-    def __iter__(self) -> RecordWalk:
+    def __iter__(self) -> Iterator[Record]:
         return self.records()
 
-    def records(self, ranges: OffsetRanges | None = None) -> RecordWalk:
+    def records(self, ranges: OffsetRanges | None = None) -> Iterator[Record]:
         """The records, or those whose offsets lie in the ranges; the others are stepped over without being made.
 
         A malformed record raises CorruptBatchError when the iteration comes to it.
         """
+        if ranges is not None and len(ranges) == 1:
+            [(first, last)] = ranges
+            if first <= self.base_offset and last >= self.last_offset:
+                ranges = None
+        walk = self.walk(ranges)
+        return walk if _IS_COMPILED or ranges is not None else quick_records(walk)
+
+    def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
+        """The way to the same records without making them, for `RecordColumns`."""
         self.open()
         return RecordWalk(
             cast(memoryview, self._opened),

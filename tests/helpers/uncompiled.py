@@ -23,7 +23,7 @@ from typing import Any
 
 import kshare.protocol
 
-_MODULES = ("record", "records", "record_columns")
+_MODULES = ("record", "record_loop", "records", "record_columns")
 _FOLDER = Path(kshare.protocol.__path__[0])
 
 

@@ -73,7 +73,7 @@ def test_columns_hold_what_records_hold(
         first = data.draw(st.integers(batch.base_offset, batch.last_offset))
         ranges = data.draw(st.sampled_from([None, [(first, batch.last_offset)], [(0, first)]]))
         wanted = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch.records(ranges)]
-        assert columns.append(batch.records(ranges)) == len(wanted)
+        assert columns.append(batch.walk(ranges)) == len(wanted)
         expected += wanted
     assert columns.rows == len(expected)
     assert columns.size == sum(
@@ -89,10 +89,10 @@ def test_taken_columns_are_left_alone_by_what_comes_after(implementation: str) -
     loaded = decoder(implementation)
     columns = loaded.record_columns.RecordColumns()
     [batch] = loaded.records.read_batches(batch_of([(b"k", b"v" * 1000, [])] * 50, 0, Compression.LZ4))
-    columns.append(batch.records())
+    columns.append(batch.walk())
     taken = columns.take()
     for _ in range(50):
-        columns.append(batch.records())
+        columns.append(batch.walk())
     assert [row[0] for row in rows_of(taken)] == list(range(50))
     assert len(rows_of(columns.take())) == 2500
 
@@ -104,11 +104,11 @@ def test_columns_stay_sound_when_a_batch_breaks_in_its_middle(implementation: st
     good, bad = bytes([14, 0, 0, 0, 1, 2, 97, 0]), bytes([14, 0, 0, 2, 1, 9, 97, 0])
     [batch] = loaded.records.read_batches(raw_batch(good + bad, 2))
     with pytest.raises(CorruptBatchError) as caught:
-        columns.append(batch.records())
+        columns.append(batch.walk())
     [batch] = loaded.records.read_batches(
         batch_of([(None, b"b" * 500, [("h", None)])] * 30, 100, Compression.NONE)
     )
-    assert columns.append(batch.records()) == 30
+    assert columns.append(batch.walk()) == 30
     assert [row[0] for row in rows_of(columns.take())] == [0, *range(100, 130)]
     assert caught.value.base_offset == 0
 
@@ -119,5 +119,5 @@ def test_names_that_are_not_utf8_are_mended(implementation: str) -> None:
     columns = loaded.record_columns.RecordColumns()
     record = bytes([0, 0, 0, 1, 1, 4, 4, 0xFF, 0xFE, 1, 4, 0xC3, 0xBC, 2, 120])
     [batch] = loaded.records.read_batches(raw_batch(bytes([2 * len(record)]) + record, 1))
-    columns.append(batch.records())
+    columns.append(batch.walk())
     assert rows_of(columns.take()) == [(0, 0, None, None, (("\ufffd\ufffd", None), ("ü", b"x")))]

@@ -30,7 +30,7 @@ def read(implementation: str, data: Any, **options: Any) -> list[Any]:
     for batch in loaded.records.read_batches(data, **options):
         columns = loaded.record_columns.RecordColumns()
         seen += [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch]
-        columns.append(batch.records())
+        columns.append(batch.walk())
         columns.take()
     return seen
 

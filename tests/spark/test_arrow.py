@@ -20,7 +20,7 @@ def test_records_become_an_arrow_batch(implementation: str) -> None:
     builder.append(None, key=b"k", timestamp=0)
     columns = loaded.record_columns.RecordColumns()
     for batch in loaded.records.read_batches(builder.build()):
-        columns.append(batch.records())
+        columns.append(batch.walk())
     arrow = record_batch(columns.take())
     arrow.validate(full=True)
     assert arrow.schema == pa.schema(

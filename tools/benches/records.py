@@ -95,7 +95,7 @@ def _arrow(data: bytes, batches: int) -> Case:
         columns = loaded.record_columns.RecordColumns()
         for _ in range(batches):
             for batch in loaded.records.read_batches(data):
-                columns.append(batch.records())
+                columns.append(batch.walk())
         rows: int = record_batch(columns.take()).num_rows
         return rows
 
