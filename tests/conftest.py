@@ -66,3 +66,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if outcomes is not None and not config.option.collectonly:
         for complaint in outcomes.complaints():
             terminalreporter.write_line(f"--forbid-skips: {complaint}", red=True)
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Every asynchronous test runs on both."""
+    backend: str = request.param
+    return backend

@@ -1,0 +1,162 @@
+"""All that a consumer holds: batches that wait for the user, leases, and what became of acknowledgements.
+
+Shared by the tasks of one consumer, all in one event loop: no locks. Decides what reaches the user (never what was
+accepted before, never what has run out) and what is reported as lost. Sends nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import anyio
+
+from kshare.client.record import ShareBatch, mark_gaps
+from kshare.errors import CorruptBatchError
+from kshare.protocol.messages.share_fetch_response import PartitionData
+from kshare.protocol.records import Batch, read_batches
+from kshare.state.accepted import AcceptedMemory
+from kshare.state.acks import ACCEPT, HELD, RELEASE, RENEW, Lease, Outcome, PartitionAcks
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import Partition
+
+log = logging.getLogger("kshare.client")
+
+
+class Holdings:
+    """`decided` is set whenever an acknowledgement could go out, `arrived` whenever a batch could be handed out."""
+
+    def __init__(self, *, most: int, keeper: LeaseKeeper, clock: Callable[[], float]) -> None:
+        self.most = most
+        self.keeper = keeper
+        self.memory = AcceptedMemory()
+        self.leases: set[Lease] = set()
+        self.outcomes: list[Outcome] = []
+        self.skipped = 0
+        """Records accepted before that came back and were accepted again, without reaching the user."""
+        self._clock = clock
+        self._waiting: deque[ShareBatch] = deque()
+        self._listeners: list[anyio.Event] = []
+        self.arrived = anyio.Event()
+
+    # --- room
+
+    @property
+    def held(self) -> int:
+        """Undecided records, in a buffer or in the user's hands."""
+        return sum(lease.count(HELD) for lease in self.leases)
+
+    @property
+    def waiting(self) -> int:
+        """Batches that nobody has asked for yet."""
+        return len(self._waiting)
+
+    # --- in
+
+    def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
+        """One partition's part of an answer."""
+        now = self._clock()
+        batches = list(read_batches(data.records))
+        for acquired in data.acquired_records:
+            first, last = acquired.first_offset, acquired.last_offset
+            within = [batch for batch in batches if batch.base_offset <= last and first <= batch.last_offset]
+            epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in within]
+            lease = Lease(acks.partition, first, last, acquired.delivery_count, epochs=epochs)
+            acks.add(lease)
+            self.leases.add(lease)
+            self.keeper.add(lease, lock_s, now)
+            self._prepare(topic, lease, within)
+
+    def _prepare(self, topic: str, lease: Lease, batches: list[Batch]) -> None:
+        try:
+            for batch in batches:
+                batch.open()
+            mark_gaps(lease, batches)
+        except CorruptBatchError as error:
+            # Given back: another fetch may bring it whole, and the broker's delivery limit ends it if it stays broken.
+            log.error("%s[%d]: %s: its records are released", topic, lease.partition[1], error)
+            lease.decide_held(RELEASE)
+            return
+        self._accept_again(lease)
+        if lease.count(HELD):
+            self._waiting.append(ShareBatch(topic, lease, batches, self.tell))
+            self.arrived.set()
+
+    def _accept_again(self, lease: Lease) -> None:
+        for first, last, epoch in lease.epochs:
+            for span in self.memory.known(
+                lease.partition, epoch, max(first, lease.first), min(last, lease.last)
+            ):
+                for offset in range(span.first, span.last + 1):
+                    self.skipped += lease.decide(offset, ACCEPT)
+
+    # --- to the user
+
+    def next_batch(self) -> ShareBatch | None:
+        """The next that may still be handed out."""
+        while self._waiting:
+            batch = self._waiting.popleft()
+            if self.keeper.hand_out(batch.lease, self._clock()) and len(batch):
+                return batch
+        return None
+
+    def listen(self) -> anyio.Event:
+        """An event that is set at the next decision, once."""
+        event = anyio.Event()
+        self._listeners.append(event)
+        return event
+
+    def tell(self) -> None:
+        """Something was decided, or room became free."""
+        listeners, self._listeners = self._listeners, []
+        for event in listeners:
+            event.set()
+
+    # --- out
+
+    def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """The broker's word on acknowledgements, or that there is none."""
+        now = self._clock()
+        for outcome in outcomes:
+            self.outcomes.append(outcome)
+            for lease in outcome.renewed:
+                self.keeper.on_renewed(lease, now)
+            if not outcome.error and not outcome.is_open and len(self.memory):
+                for ack in outcome.ranges:
+                    self.memory.confirm(outcome.partition, ack.first, ack.last)
+
+    def forget(self, acks: PartitionAcks) -> None:
+        """Leases that are done, settled or lost."""
+        done = [lease for lease in acks.leases if lease.is_done]
+        self.keeper.remove(done)
+        self.leases.difference_update(done)
+        acks.forget_done()
+
+    def lose(self, acks: PartitionAcks) -> None:
+        """The session is gone. What the user has accepted is remembered, in case it comes back."""
+        for lease in acks.leases:
+            for first, last, epoch in lease.accepted():
+                self.memory.remember(lease.partition, epoch, first, last)
+        leases = list(acks.leases)
+        outcomes = acks.on_silence()
+        acks.lose()
+        self.keeper.remove(leases)
+        self.leases.difference_update(leases)
+        self.on_outcomes(outcomes)
+        self.tell()
+
+    def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
+        """Renew what is worked on, give back what waits too long, lose what has run out."""
+        now = self._clock()
+        due = self.keeper.due(now)
+        for lease in due.renew:
+            lease.decide_held(RENEW)
+        for lease in due.release:
+            lease.decide_held(RELEASE)
+        for lease in due.capped:
+            log.warning("%r is kept for longer than allowed and won't be renewed any more", lease)
+        for acks in books.values():
+            for lease in acks.expire(now):
+                log.warning("%r ran out: its records are given to somebody else", lease)
+                self.keeper.remove([lease])

@@ -1,0 +1,186 @@
+"""One broker's task: every record settled, whatever happens to the connection; nothing twice that was accepted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.fetch import NodeSession
+from kshare.client.holdings import Holdings
+from kshare.client.record import ShareBatch
+from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import ShareSession
+from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 20.0
+
+
+class Rig:
+    def __init__(self, broker: TinyBroker, most: int) -> None:
+        config = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"], "max_records": most})
+        keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+        self.holdings = Holdings(most=most, keeper=keeper, clock=anyio.current_time)
+        self.moved: list[object] = []
+        self.node = NodeSession(
+            1,
+            ShareSession("g", "m"),
+            broker.ask,
+            config,
+            self.holdings,
+            lambda topic_id: "t",
+            lambda partitions, leaders: self.moved.append(partitions),
+        )
+        self.node.want([PARTITION])
+
+    async def next_batch(self) -> ShareBatch:
+        while True:
+            batch = self.holdings.next_batch()
+            if batch:
+                return batch
+            self.holdings.arrived = anyio.Event()
+            self.holdings.tell()
+            await self.holdings.arrived.wait()
+
+
+@asynccontextmanager
+async def running(broker: TinyBroker, most: int = 100) -> AsyncIterator[Rig]:
+    rig = Rig(broker, most)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.node.run)
+            yield rig
+            rig.node.stop()
+        await rig.node.close()
+
+
+async def accept_all(rig: Rig, broker: TinyBroker) -> Counter[int]:
+    """Until the broker has every record settled; how often each reached the user."""
+    seen: Counter[int] = Counter()
+    while not all(state in (ACCEPTED, ARCHIVED) for state in broker.states):
+        with anyio.move_on_after(0.05):
+            batch = await rig.next_batch()
+            for record in batch:
+                seen[record.offset] += 1
+                assert record.value == b"%d" % record.offset
+                record.accept()
+    return seen
+
+
+async def test_every_record_once_when_nothing_happens() -> None:
+    broker = TinyBroker(1000)
+    async with running(broker) as rig:
+        seen = await accept_all(rig, broker)
+    assert seen == Counter(range(1000))
+    assert set(broker.states) == {ACCEPTED}
+    assert broker.deliveries == [1] * 1000
+
+
+async def test_acknowledgements_ride_on_fetches() -> None:
+    broker = TinyBroker(1000)
+    async with running(broker, most=200) as rig:
+        await accept_all(rig, broker)
+    with_acks = [request for request in broker.requests if any(t.partitions for t in request.topics)]
+    alone = [request for request in with_acks if isinstance(request, ShareAcknowledgeRequest)]
+    assert len(alone) < len(with_acks) / 2
+
+
+async def test_no_more_is_held_than_allowed() -> None:
+    broker = TinyBroker(500)
+    async with running(broker, most=50) as rig:
+        batch = await rig.next_batch()
+        for _ in range(20):
+            await anyio.sleep(0.001)
+            assert broker.states.count("acquired") <= 50
+        batch.accept()
+        await accept_all(rig, broker)
+
+
+async def test_what_is_released_comes_again_with_a_higher_count() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        first = await rig.next_batch()
+        first.release()
+        again = await rig.next_batch()
+        assert again.delivery_count == 2
+        assert [record.redelivered for record in again] == [True] * 10
+        again.accept()
+        await accept_all(rig, broker)
+
+
+async def test_what_is_rejected_does_not_come_again() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        (await rig.next_batch()).reject()
+        await accept_all(rig, broker)
+    assert set(broker.states) == {ARCHIVED}
+
+
+async def test_closing_releases_what_nobody_settled() -> None:
+    broker = TinyBroker(100)
+    async with running(broker, most=100) as rig:
+        for record in await rig.next_batch():
+            if record.offset < 10:
+                record.accept()
+    assert [state == ACCEPTED for state in broker.states] == [offset < 10 for offset in range(100)]
+    assert "acquired" not in broker.states
+    assert broker.requests[-1].share_session_epoch == -1
+
+
+async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_records() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        batch = await rig.next_batch()
+        broker.disconnect()
+        rig.node.on_connection_closed("the broker restarted")
+        assert not batch.lease.decide(0, 1)
+        again = await rig.next_batch()
+        assert again.delivery_count == 2
+        again.accept()
+        await accept_all(rig, broker)
+
+
+async def test_what_was_accepted_before_a_cut_does_not_reach_the_user_again() -> None:
+    broker = TinyBroker(10, cut={1: "before"})
+    async with running(broker) as rig:
+        (await rig.next_batch()).accept()
+        seen = await accept_all(rig, broker)
+    assert seen == Counter()
+    assert rig.holdings.skipped == 10
+    assert len(rig.holdings.memory) == 0
+    assert broker.deliveries == [2] * 10
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.dictionaries(st.integers(0, 40), st.sampled_from(["before", "after"]), max_size=12),
+    st.integers(10, 120),
+)
+async def test_whatever_is_cut_every_record_is_settled_and_none_reaches_the_user_twice_once_accepted(
+    cut: dict[int, str], most: int
+) -> None:
+    broker = TinyBroker(300, cut=cut)
+    async with running(broker, most) as rig:
+        seen = await accept_all(rig, broker)
+    assert set(broker.states) == {ACCEPTED}
+    # Each was accepted the moment it was seen, so it may be seen only once: the rest was accepted again in silence.
+    assert max(seen.values()) == 1
+    assert set(seen) == set(range(300))
+
+
+async def test_the_first_request_asks_for_what_is_wanted() -> None:
+    broker = TinyBroker(1)
+    async with running(broker) as rig:
+        (await rig.next_batch()).accept()
+        await accept_all(rig, broker)
+    first = broker.requests[0]
+    assert isinstance(first, ShareFetchRequest)
+    assert first.topics[0].partitions[0].partition_index == 0

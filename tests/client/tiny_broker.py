@@ -1,0 +1,115 @@
+"""The smallest broker that a NodeSession can talk to: one share-partition in memory, by calls instead of sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from kshare.errors import ConnectionLost
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from kshare.protocol.messages import share_acknowledge_response as acknowledged
+from kshare.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+)
+from kshare.protocol.record_builder import BatchBuilder
+
+TOPIC = b"t" * 16
+PARTITION = (TOPIC, 0)
+AVAILABLE, ACQUIRED, ACCEPTED, ARCHIVED = "available", "acquired", "accepted", "archived"
+_NEXT = {0: ARCHIVED, 1: ACCEPTED, 2: AVAILABLE, 3: ARCHIVED}
+
+
+class TinyBroker:
+    """`cut` maps the number of a request to when its connection breaks: before it is read, or after it was obeyed."""
+
+    def __init__(self, records: int, cut: dict[int, str] | None = None) -> None:
+        self.states = [AVAILABLE] * records
+        self.deliveries = [0] * records
+        self.epoch = 0
+        self.requests: list[ShareFetchRequest | ShareAcknowledgeRequest] = []
+        self.cut = cut or {}
+        self.lock_ms = 30000
+
+    async def ask(self, request: Any, timeout: float) -> Any:
+        await anyio.lowlevel.checkpoint()
+        number = len(self.requests)
+        self.requests.append(request)
+        if self.cut.get(number) == "before":
+            self.disconnect()
+            raise ConnectionLost("cut before")
+        answer = self._answer(request)
+        if self.cut.get(number) == "after":
+            self.disconnect()
+            raise ConnectionLost("cut after")
+        if isinstance(answer, ShareFetchResponse) and not answer.responses:
+            await anyio.sleep(0.002)  # what a broker without records does, in short
+        return answer
+
+    def disconnect(self) -> None:
+        """As real brokers do: the session is gone, and everything it held is available at once."""
+        self.epoch = 0
+        self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
+
+    def _answer(self, request: Any) -> ShareFetchResponse | ShareAcknowledgeResponse:
+        is_fetch = isinstance(request, ShareFetchRequest)
+        kind = ShareFetchResponse if is_fetch else ShareAcknowledgeResponse
+        if request.share_session_epoch not in (self.epoch, -1):
+            return kind(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        batches = [b for topic in request.topics for p in topic.partitions for b in p.acknowledgement_batches]
+        assert not (batches and request.share_session_epoch == 0), "rule 1"
+        error = self._acknowledge(batches)
+        if request.share_session_epoch == -1:
+            self.disconnect()
+        else:
+            self.epoch += 1
+        if not is_fetch:
+            partition = acknowledged.PartitionData(partition_index=0, error_code=error)
+            rows = [acknowledged.ShareAcknowledgeTopicResponse(TOPIC, [partition])] if batches else []
+            return ShareAcknowledgeResponse(responses=rows, acquisition_lock_timeout_ms=self.lock_ms)
+        data = self._acquire(request.max_records)
+        data.acknowledge_error_code = error
+        rows_ = [ShareFetchableTopicResponse(TOPIC, [data])] if batches or data.acquired_records else []
+        return ShareFetchResponse(responses=rows_, acquisition_lock_timeout_ms=self.lock_ms)
+
+    def _acknowledge(self, batches: list[Any]) -> int:
+        wanted = []
+        for batch in batches:
+            count = batch.last_offset - batch.first_offset + 1
+            types = (
+                batch.acknowledge_types * count
+                if len(batch.acknowledge_types) == 1
+                else batch.acknowledge_types
+            )
+            wanted += list(zip(range(batch.first_offset, batch.last_offset + 1), types, strict=True))
+        if any(self.states[offset] != ACQUIRED for offset, _ in wanted):
+            return ErrorCode.INVALID_RECORD_STATE
+        for offset, kind in wanted:
+            self.states[offset] = _NEXT.get(kind, ACQUIRED)
+        return 0
+
+    def _acquire(self, most: int) -> PartitionData:
+        offsets = [offset for offset, state in enumerate(self.states) if state == AVAILABLE][:most]
+        builder = BatchBuilder(base_offset=offsets[0] if offsets else 0, leader_epoch=1)
+        ranges: list[AcquiredRecords] = []
+        for offset in offsets:
+            builder.append(b"%d" % offset, timestamp=0, offset=offset)
+            self.states[offset] = ACQUIRED
+            self.deliveries[offset] += 1
+            if (
+                ranges
+                and ranges[-1].last_offset == offset - 1
+                and ranges[-1].delivery_count == self.deliveries[offset]
+            ):
+                ranges[-1].last_offset = offset
+            else:
+                ranges.append(AcquiredRecords(offset, offset, self.deliveries[offset]))
+        return PartitionData(0, records=bytes(builder.build()) if offsets else b"", acquired_records=ranges)
