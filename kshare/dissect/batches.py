@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import google_crc32c
+import crc32c
 from construct import Construct
 
 from kshare.errors import DecodeError
@@ -179,7 +179,7 @@ def _judge_checksum(tape: Tape, span: Span, crc: int, start: int, is_whole: bool
     if not is_whole:
         span.note = "not checked, the batch is cut off"
         return
-    actual = google_crc32c.value(bytes(tape.data[start + _CHECKED_FROM : tape.end]))
+    actual = crc32c.crc32c(tape.data[start + _CHECKED_FROM : tape.end])
     if actual == crc:
         span.note = "valid"
     else:

@@ -46,7 +46,7 @@ cdef class RecordWalk:
     )
     cdef bint step(self, Record record) except -1
 
-    @cython.locals(brink=int64_t, end=int64_t, more=uint64_t, number=uint64_t)
+    @cython.locals(brink=int64_t, more=uint64_t, number=uint64_t)
     cdef int _find_parts(self, Record record, int64_t at, int64_t stop) except -1
 
     @cython.locals(number=uint64_t)

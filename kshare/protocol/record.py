@@ -206,8 +206,7 @@ class RecordWalk:
 
     def step(self, record: Record) -> bool:
         """Makes `record` the next one; False when there is none."""
-        data = self._data
-        end = self._end
+        data, end = self._data, self._end
         brink = end - 1
         while self._left > 0:
             at = self._position
@@ -258,8 +257,7 @@ class RecordWalk:
 
     def _find_parts(self, record: Record, at: int, stop: int) -> None:
         data = self._data
-        end = self._end
-        brink = end - 1
+        brink = stop - 1
         number = data[at] if at < brink else 0x80
         at += 1
         if number > 0x7F:
@@ -267,7 +265,7 @@ class RecordWalk:
                 number += (more << 7) - 0x80
                 at += 1
             else:
-                number, at = read_number(data, at - 1, end, 28)
+                number, at = read_number(data, at - 1, stop, 28)
         record._key_at = at
         if number == 1:
             record._key_stop = -1
@@ -283,7 +281,7 @@ class RecordWalk:
                 number += (more << 7) - 0x80
                 at += 1
             else:
-                number, at = read_number(data, at - 1, end, 28)
+                number, at = read_number(data, at - 1, stop, 28)
         record._value_at = at
         if number == 1:
             record._value_stop = -1
