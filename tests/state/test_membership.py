@@ -1,0 +1,627 @@
+"""Membership as transcripts: what is sent, what is answered, what is believed, with a clock in the hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.errors import BrokerError, ConfigError
+from kshare.protocol.error_codes import RETRIABLE, ErrorCode
+from kshare.protocol.messages import FindCoordinatorResponse, ShareGroupHeartbeatRequest
+from kshare.protocol.messages.find_coordinator_response import Coordinator as FoundCoordinator
+from kshare.protocol.messages.share_group_heartbeat_response import (
+    Assignment,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kshare.state.membership import (
+    USUAL_PACE,
+    Assigned,
+    Coordinator,
+    Event,
+    Failed,
+    GroupFull,
+    Joined,
+    Lost,
+    Membership,
+    State,
+)
+
+A, B = b"a" * 16, b"b" * 16
+MEMBER = "x" * 22
+INTERVAL = 5.0
+ELSEWHERE = [
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+]
+
+
+class Desk:
+    """A member, the coordinator's side of the desk, and the clock between them."""
+
+    def __init__(self, *topics: str, rack: str | None = None, jitter: float = 1.0) -> None:
+        self.member = Membership("group", MEMBER, topics or ["orders"], rack, jitter=jitter)
+        self.now = 1000.0
+
+    @property
+    def state(self) -> State:
+        return self.member.state
+
+    @property
+    def trouble(self) -> BrokerError | None:
+        return self.member.trouble
+
+    def find(self, error: int = 0) -> list[Event]:
+        request = self.member.find_coordinator(self.now)
+        assert request is not None
+        assert (request.coordinator_keys, request.key_type) == (["group"], 0)
+        row = FoundCoordinator("group", 7, "host", 9092, error, None)
+        return self.member.on_coordinator(request, FindCoordinatorResponse(coordinators=[row]), self.now)
+
+    def sent(self) -> ShareGroupHeartbeatRequest:
+        """The heartbeat that is due now."""
+        request = self.member.next_heartbeat(self.now)
+        assert request is not None
+        assert (request.group_id, request.member_id) == ("group", MEMBER)
+        return request
+
+    def beat(self, epoch: int = 1, error: int = 0, **assigned: list[int]) -> list[Event]:
+        """Send the heartbeat that is due, get this answer."""
+        return self.member.on_response(self.sent(), answer(epoch, error, **assigned), self.now)
+
+    def wait(self) -> float:
+        """Let the clock run until there is something to send; says how long that was."""
+        assert self.member.wake_at is not None
+        pause, self.now = self.member.wake_at - self.now, max(self.now, self.member.wake_at)
+        return pause
+
+    def join(self) -> None:
+        """Until the member is in the group with its assignment, and nothing but time passes."""
+        self.find()
+        assert self.beat(1, none=[]) == [Joined(False)]
+        self.wait()
+        assert self.beat(2, a=[0, 1]) == [Assigned({A: frozenset({0, 1})})]
+
+    def beats_until(self, end: float) -> list[float]:
+        """When heartbeats leave, with a coordinator that has no news."""
+        at = []
+        while self.member.wake_at is not None and self.member.wake_at < end:
+            self.wait()
+            at.append(self.now)
+            self.beat(self.member.member_epoch)
+        return at
+
+
+def answer(epoch: int, error: int = 0, **assigned: list[int]) -> ShareGroupHeartbeatResponse:
+    """`a=[0, 1]` assigns partitions of topic A, `none=[]` an empty assignment; nothing leaves it out."""
+    ids = {"a": A, "b": B}
+    rows = [TopicPartitions(ids[name], numbers) for name, numbers in assigned.items() if name in ids]
+    return ShareGroupHeartbeatResponse(
+        error_code=error,
+        member_id=None if error else MEMBER,
+        member_epoch=0 if error else epoch,
+        heartbeat_interval_ms=0 if error else int(INTERVAL * 1000),
+        assignment=Assignment(rows) if assigned else None,
+    )
+
+
+def joined() -> Desk:
+    desk = Desk()
+    desk.join()
+    return desk
+
+
+# --- joining
+
+
+def test_the_coordinator_is_looked_for_before_anything_is_said() -> None:
+    desk = Desk()
+    assert desk.member.next_heartbeat(desk.now) is None
+    assert desk.find() == []
+    assert desk.member.coordinator == Coordinator(7, "host", 9092)
+    assert desk.member.find_coordinator(desk.now) is None
+    assert desk.sent().member_epoch == 0
+
+
+def test_joining_tells_everything_and_later_heartbeats_only_repeat_the_epoch() -> None:
+    desk = Desk("orders", "bills", "orders", rack="r1")
+    desk.find()
+    first = desk.sent()
+    assert (first.member_epoch, first.subscribed_topic_names, first.rack_id) == (0, ["bills", "orders"], "r1")
+    assert desk.member.on_response(first, answer(4), desk.now) == [Joined(False)]
+    assert desk.state is State.STABLE
+    desk.wait()
+    second = desk.sent()
+    assert (second.member_epoch, second.subscribed_topic_names, second.rack_id) == (4, None, None)
+
+
+def test_only_one_request_is_under_way() -> None:
+    desk = Desk()
+    assert desk.member.find_coordinator(desk.now) is not None
+    assert desk.member.find_coordinator(desk.now) is None
+    assert desk.member.wake_at is None
+    desk = Desk()
+    desk.find()
+    desk.sent()
+    assert desk.member.next_heartbeat(desk.now + 100) is None
+    assert desk.member.wake_at is None
+
+
+def test_rule_12_the_assignment_is_asked_for_soon_and_then_at_the_coordinators_interval() -> None:
+    desk = Desk()
+    desk.find()
+    desk.beat(1, none=[])
+    assert desk.wait() == pytest.approx(0.1)
+    desk.beat(1)
+    assert desk.wait() == pytest.approx(0.15)
+    assert desk.beat(2, a=[0]) == [Assigned({A: frozenset({0})})]
+    assert desk.wait() == INTERVAL
+    assert desk.beat(2) == []
+    assert desk.wait() == INTERVAL
+
+
+def test_an_assignment_that_comes_with_the_join_ends_the_asking() -> None:
+    desk = Desk()
+    desk.find()
+    assert desk.beat(1, a=[3]) == [Joined(False), Assigned({A: frozenset({3})})]
+    assert desk.wait() == INTERVAL
+
+
+@pytest.mark.parametrize("first", [answer(1), answer(1, none=[])])
+def test_a_member_with_nothing_assigned_asks_soon_for_a_while_only(
+    first: ShareGroupHeartbeatResponse,
+) -> None:
+    desk = Desk()
+    desk.find()
+    start = desk.now
+    desk.member.on_response(desk.sent(), first, desk.now)
+    beats = desk.beats_until(start + 60)
+    early = [at for at in beats if at < start + USUAL_PACE.soon_for + USUAL_PACE.longest_soon]
+    assert 10 <= len(early) <= 20
+    late = [at for at in beats if at not in early]
+    assert all(after - before == pytest.approx(INTERVAL) for before, after in pairwise(late))
+    assert len(late) == 11
+
+
+def test_a_topic_id_that_metadata_does_not_know_is_kept_like_any_other() -> None:
+    desk = joined()
+    desk.wait()
+    assert desk.beat(3, a=[0], b=[5]) == [Assigned({A: frozenset({0}), B: frozenset({5})})]
+    assert desk.member.assignment == {A: {0}, B: {5}}
+
+
+def test_an_assignment_may_be_taken_away_altogether() -> None:
+    desk = joined()
+    desk.wait()
+    assert desk.beat(3, none=[]) == [Assigned({})]
+    assert desk.wait() == INTERVAL
+
+
+def test_the_same_assignment_once_more_is_no_news() -> None:
+    desk = joined()
+    desk.wait()
+    assert desk.beat(3, a=[1, 0]) == []
+
+
+def test_a_coordinator_that_names_no_interval_is_not_flooded() -> None:
+    desk = joined()
+    desk.wait()
+    silent = answer(2)
+    silent.heartbeat_interval_ms = 0
+    desk.member.on_response(desk.sent(), silent, desk.now)
+    assert desk.wait() >= USUAL_PACE.first_soon
+
+
+# --- another subscription
+
+
+def test_a_new_subscription_is_told_at_once_and_its_assignment_asked_for_soon() -> None:
+    desk = joined()
+    desk.member.subscribe(["orders", "bills"], desk.now)
+    assert desk.wait() == 0
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (2, ["bills", "orders"])
+    # the answer to a changed subscription repeats what was assigned so far: that is no news
+    assert desk.member.on_response(request, answer(3, a=[0, 1]), desk.now) == []
+    assert desk.wait() == pytest.approx(0.1)
+    request = desk.sent()
+    assert request.subscribed_topic_names is None
+    assert desk.member.on_response(request, answer(4, a=[0, 1], b=[0]), desk.now) == [
+        Assigned({A: frozenset({0, 1}), B: frozenset({0})})
+    ]
+    assert desk.wait() == INTERVAL
+
+
+def test_a_subscription_that_changes_under_way_goes_with_the_next_heartbeat_at_once() -> None:
+    desk = joined()
+    desk.wait()
+    request = desk.sent()
+    desk.member.subscribe(["bills"], desk.now)
+    assert desk.member.wake_at is None
+    desk.member.on_response(request, answer(2), desk.now)
+    assert desk.wait() == 0
+    assert desk.sent().subscribed_topic_names == ["bills"]
+
+
+def test_a_subscription_changed_there_and_back_needs_no_word() -> None:
+    desk = joined()
+    desk.member.subscribe(["bills"], desk.now)
+    desk.member.subscribe(["orders"], desk.now)
+    assert desk.sent().subscribed_topic_names is None
+
+
+def test_a_subscription_does_not_cut_a_pause_after_errors_short() -> None:
+    desk = joined()
+    desk.wait()
+    desk.beat(error=ErrorCode.NOT_COORDINATOR)
+    due = desk.member.wake_at
+    desk.member.subscribe(["bills"], desk.now)
+    assert desk.member.wake_at == due
+
+
+@pytest.mark.parametrize("topics", [[], ()])
+def test_a_member_wants_something(topics: list[str]) -> None:
+    with pytest.raises(ConfigError, match="at least one topic"):
+        Membership("group", MEMBER, topics)
+    with pytest.raises(ConfigError, match="leave"):
+        joined().member.subscribe(topics, 0.0)
+
+
+# --- the group goes on without us
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND]
+)
+def test_a_member_that_was_dropped_loses_everything_and_joins_again_at_once(code: ErrorCode) -> None:
+    desk = joined()
+    desk.wait()
+    (lost,) = desk.beat(error=code)
+    assert isinstance(lost, Lost)
+    assert lost.error.code == code
+    assert (desk.state, desk.member.assignment) == (State.JOINING, {})
+    assert desk.wait() == 0
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (0, ["orders"])
+    assert desk.member.on_response(request, answer(9, none=[]), desk.now) == [Joined(True)]
+    assert desk.wait() == pytest.approx(0.1)
+    assert desk.beat(10, a=[0, 1]) == [Assigned({A: frozenset({0, 1})})]
+
+
+def test_after_a_long_silence_only_the_answer_tells_that_we_are_out() -> None:
+    desk = joined()
+    desk.now += 3600  # stopped, and continued
+    request = desk.sent()
+    assert (request.member_epoch, desk.state) == (2, State.STABLE)
+    (lost,) = desk.member.on_response(request, answer(0, ErrorCode.UNKNOWN_MEMBER_ID), desk.now)
+    assert isinstance(lost, Lost)
+
+
+def test_kafka_4_1_fences_a_join_of_a_member_it_still_knows_so_that_leaves_first() -> None:
+    desk = joined()
+    desk.wait()
+    desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
+    assert desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH) == []
+    assert desk.state is State.CLEARING
+    assert desk.wait() > 0
+    clearing = desk.sent()
+    assert (clearing.member_epoch, clearing.subscribed_topic_names) == (-1, None)
+    assert desk.member.on_response(clearing, answer(-1), desk.now) == []
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (0, ["orders"])
+    assert desk.member.on_response(request, answer(12), desk.now) == [Joined(True)]
+
+
+def test_clearing_is_done_when_the_member_is_unknown_by_then() -> None:
+    desk = joined()
+    desk.wait()
+    desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
+    desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
+    desk.wait()
+    assert desk.beat(error=ErrorCode.UNKNOWN_MEMBER_ID) == []
+    assert desk.sent().member_epoch == 0
+
+
+def test_a_coordinator_that_fences_every_join_is_not_flooded() -> None:
+    desk = Desk()
+    desk.find()
+    start = desk.now
+    for _ in range(20):
+        desk.wait()
+        desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
+        desk.wait()
+        desk.beat(-1)
+    assert desk.now - start > 20
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("code", ELSEWHERE)
+def test_another_coordinator_is_looked_for_after_a_pause(code: ErrorCode) -> None:
+    desk = joined()
+    desk.wait()
+    assert desk.beat(error=code) == []
+    assert desk.trouble is not None
+    assert desk.trouble.code == code
+    assert desk.member.find_coordinator(desk.now) is None
+    assert desk.wait() == pytest.approx(0.1)
+    assert desk.member.next_heartbeat(desk.now) is None
+    desk.find()
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
+    assert desk.member.on_response(request, answer(2, a=[0, 1]), desk.now) == []
+    assert desk.state is State.STABLE
+    assert desk.trouble is None
+
+
+def test_pauses_grow_to_a_bound_are_stretched_by_the_jitter_and_begin_anew_after_success() -> None:
+    desk = Desk(jitter=1.5)
+    desk.find()
+    pauses = []
+    for _ in range(8):
+        desk.beat(error=ErrorCode.NOT_COORDINATOR)
+        pauses.append(desk.wait())
+        desk.find()
+    assert pauses == pytest.approx([0.15, 0.3, 0.6, 1.2, 2.4, 3.0, 3.0, 3.0])
+    desk.beat(1, a=[0])
+    desk.wait()
+    desk.beat(error=ErrorCode.NOT_COORDINATOR)
+    assert desk.wait() == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("code", sorted(RETRIABLE | {ErrorCode.UNKNOWN_SERVER_ERROR}))
+def test_what_passes_is_tried_again(code: ErrorCode) -> None:
+    desk = joined()
+    desk.wait()
+    assert desk.beat(error=code) == []
+    assert desk.state is State.STABLE
+    assert 0 < desk.wait() < 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,  # in answer to a join: a group of another type has the name
+        9999,
+    ],
+)
+def test_what_stays_is_the_end(code: int) -> None:
+    desk = Desk()
+    desk.find()
+    refused = answer(0, code)
+    refused.error_message = "the broker's words"
+    (failed,) = desk.member.on_response(desk.sent(), refused, desk.now)
+    assert isinstance(failed, Failed)
+    assert failed.error.code == code
+    assert "group" in str(failed.error)
+    assert "the broker's words" in str(failed.error)
+    assert (desk.state, desk.member.wake_at) == (State.FAILED, None)
+    assert desk.member.next_heartbeat(desk.now + 100) is None
+
+
+def test_no_right_to_find_the_coordinator_is_the_end_too() -> None:
+    (failed,) = Desk().find(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert isinstance(failed, Failed)
+
+
+def test_a_coordinator_that_is_not_there_yet_is_looked_for_again() -> None:
+    desk = Desk()
+    assert desk.find(ErrorCode.COORDINATOR_NOT_AVAILABLE) == []
+    assert desk.wait() == pytest.approx(0.1)
+    desk.find(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert desk.wait() == pytest.approx(0.2)
+    desk.find()
+    assert desk.sent().member_epoch == 0
+
+
+def test_a_full_group_is_waited_for_and_reported() -> None:
+    desk = Desk()
+    desk.find()
+    (full,) = desk.beat(error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    assert isinstance(full, GroupFull)
+    assert full.retry_at == desk.member.wake_at
+    assert full.error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    desk.wait()
+    assert desk.beat(1) == [Joined(False)]
+
+
+# --- no answer
+
+
+def test_without_an_answer_everything_is_told_again_under_the_same_epoch() -> None:
+    desk = joined()
+    desk.wait()
+    desk.sent()
+    desk.member.on_no_answer(desk.now)
+    assert desk.state is State.STABLE
+    assert desk.wait() == pytest.approx(0.1)
+    desk.find()
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
+    # the answer to that holds the assignment that went astray
+    assert desk.member.on_response(request, answer(3, a=[0]), desk.now) == [Assigned({A: frozenset({0})})]
+    assert desk.wait() == INTERVAL
+
+
+def test_a_subscription_that_went_astray_is_told_again_and_its_assignment_asked_for_soon() -> None:
+    desk = joined()
+    desk.member.subscribe(["bills"], desk.now)
+    desk.sent()
+    desk.member.on_no_answer(desk.now)
+    desk.wait()
+    desk.find()
+    assert desk.beat(3, none=[]) == [Assigned({})]
+    assert desk.wait() == pytest.approx(0.1)
+
+
+def test_a_connection_lost_between_heartbeats_hurries_nothing() -> None:
+    desk = joined()
+    due = desk.member.wake_at
+    desk.member.on_no_answer(desk.now)
+    assert desk.member.wake_at == due
+    desk.wait()
+    assert desk.member.next_heartbeat(desk.now) is None
+    desk.find()
+    assert desk.sent().subscribed_topic_names is None
+
+
+def test_an_answer_to_a_heartbeat_that_was_given_up_is_dropped() -> None:
+    desk = joined()
+    desk.wait()
+    given_up = desk.sent()
+    desk.member.on_no_answer(desk.now)
+    late = answer(0, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert desk.member.on_response(given_up, late, desk.now) == []
+    desk.wait()
+    desk.find()
+    current = desk.sent()
+    assert current.member_epoch == given_up.member_epoch
+    assert desk.member.on_response(given_up, late, desk.now) == []
+    assert desk.state is State.STABLE
+    assert desk.member.on_response(current, answer(2), desk.now) == []
+    assert desk.member.member_epoch == 2
+
+
+def test_an_answer_about_a_coordinator_that_was_given_up_is_dropped() -> None:
+    desk = Desk()
+    given_up = desk.member.find_coordinator(desk.now)
+    assert given_up is not None
+    desk.member.on_no_answer(desk.now)
+    row = FoundCoordinator("group", 7, "host", 9092, 0, None)
+    assert desk.member.on_coordinator(given_up, FindCoordinatorResponse(coordinators=[row]), desk.now) == []
+    assert desk.member.coordinator is None
+
+
+# --- leaving
+
+
+def test_leaving_is_said_once() -> None:
+    desk = joined()
+    desk.member.leave(desk.now)
+    request = desk.sent()
+    assert (request.member_epoch, request.subscribed_topic_names) == (-1, None)
+    desk.member.leave(desk.now)
+    assert desk.member.next_heartbeat(desk.now) is None
+    assert desk.member.on_response(request, answer(-1), desk.now) == []
+    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+    desk.member.leave(desk.now)
+    assert desk.member.next_heartbeat(desk.now + 100) is None
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED]
+)
+def test_whatever_the_answer_is_the_member_has_left(code: ErrorCode) -> None:
+    desk = joined()
+    desk.member.leave(desk.now)
+    assert desk.beat(error=code) == []
+    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+
+
+def test_a_member_that_gets_no_answer_has_left_all_the_same() -> None:
+    desk = joined()
+    desk.member.leave(desk.now)
+    desk.sent()
+    desk.member.on_no_answer(desk.now)
+    assert desk.state is State.LEFT
+
+
+def test_leaving_does_not_wait_for_a_heartbeat_under_way() -> None:
+    desk = joined()
+    desk.wait()
+    request = desk.sent()
+    desk.member.leave(desk.now)
+    assert desk.member.on_response(request, answer(3, none=[]), desk.now) == []
+    assert desk.state is State.LEAVING
+    assert desk.sent().member_epoch == -1
+
+
+def test_a_join_that_was_sent_may_have_worked_and_is_taken_back() -> None:
+    desk = Desk()
+    desk.find()
+    desk.sent()
+    desk.member.leave(desk.now)
+    assert desk.sent().member_epoch == -1
+
+
+def test_who_was_never_heard_of_leaves_without_a_word() -> None:
+    desk = Desk()
+    desk.find()
+    desk.member.leave(desk.now)
+    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+
+
+def test_a_failed_member_can_still_leave() -> None:
+    desk = joined()
+    desk.wait()
+    desk.beat(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    desk.member.leave(desk.now)
+    assert desk.sent().member_epoch == -1
+
+
+# --- whatever happens
+
+
+HAPPENINGS = st.one_of(
+    st.sampled_from(["ok", "assign", "lost", "idle-lost", "subscribe", "late", "pause"]),
+    st.sampled_from([e for e in ErrorCode if e]).map(int),
+)
+
+
+@given(st.lists(HAPPENINGS, max_size=60))
+def test_whatever_is_answered_a_member_always_has_a_next_step_and_never_floods(
+    happenings: list[str | int],
+) -> None:
+    desk, sent_at = Desk(), list[float]()
+    old: ShareGroupHeartbeatRequest | None = None
+    member = desk.member
+    for happening in happenings:
+        if member.state is State.FAILED:
+            break
+        desk.wait()
+        if happening == "subscribe":
+            member.subscribe([f"topic-{len(sent_at)}"], desk.now)
+        elif happening == "idle-lost":
+            member.on_no_answer(desk.now)
+        elif happening == "pause":
+            desk.now += 3600
+        if member.coordinator is None:
+            desk.find()
+        request = desk.sent()
+        sent_at.append(desk.now)
+        if happening == "late" and old is not None:
+            assert member.on_response(old, answer(77), desk.now) == []
+        old = request
+        if happening == "lost":
+            member.on_no_answer(desk.now)
+        elif isinstance(happening, int):
+            member.on_response(request, answer(0, happening), desk.now)
+        else:
+            epoch = -1 if request.member_epoch == -1 else request.member_epoch + 1
+            says = answer(epoch, a=[len(sent_at)]) if happening == "assign" else answer(epoch)
+            member.on_response(request, says, desk.now)
+            if request.member_epoch != -1:
+                assert (member.state, member.member_epoch) == (State.STABLE, epoch)
+        assert member.state is not State.STABLE or member.member_epoch > 0
+        assert member.state is not State.JOINING or (member.member_epoch, member.assignment) == (0, {})
+    told = happenings.count("subscribe")
+    for first, third in zip(sent_at, sent_at[3 + 2 * told :], strict=False):
+        assert third - first >= USUAL_PACE.first_soon * 0.99
+    member.leave(desk.now)
+    for _ in range(2):
+        if member.state is not State.LEFT:
+            if member.coordinator is None:
+                desk.find()
+            desk.beat(-1)
+    assert member.state is State.LEFT
