@@ -1,4 +1,4 @@
-"""The record decoder twice: as compiled, and as the plain Python that a machine without a C compiler runs.
+"""The record decoder, and any other compiled module, twice: as compiled, and as the plain Python it falls back to.
 
 Where there is a C compiler the compiled one must be there too: tests that ask for it fail, they aren't left out. Where
 there is none it isn't among `IMPLEMENTATIONS`.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import kshare.protocol
+import kshare
 
 _MODULES = ("record", "record_loop", "records", "record_columns")
-_FOLDER = Path(kshare.protocol.__path__[0])
+_ROOT = Path(kshare.__path__[0]).parent
 
 
 @dataclass(frozen=True)
@@ -50,45 +49,42 @@ IMPLEMENTATIONS = ["uncompiled", "compiled"] if _has_compiler() else ["uncompile
 @cache
 def decoder(implementation: str) -> Decoder:
     if implementation == "uncompiled":
-        with _sources_only():
-            return _import()
-    loaded = _import()
-    if not is_compiled(loaded.records):
+        modules = from_source(*(f"kshare.protocol.{name}" for name in _MODULES))
+        return Decoder(modules["kshare.protocol.records"], modules["kshare.protocol.record_columns"])
+    loaded = {name: import_module(f"kshare.protocol.{name}") for name in _MODULES}
+    if not is_compiled(loaded["records"]):
         raise AssertionError(
             "there is a C compiler, but records are not compiled: run pip install -e . again"
         )
-    return loaded
+    return Decoder(loaded["records"], loaded["record_columns"])
 
 
-def _import() -> Decoder:
-    modules = {name: import_module(f"kshare.protocol.{name}") for name in _MODULES}
-    return Decoder(modules["records"], modules["record_columns"])
-
-
-class _SourceFinder(MetaPathFinder):
-    """Finds the `.py` of the modules above, even with a compiled file beside it."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        package, _, name = fullname.rpartition(".")
-        if package != "kshare.protocol" or name not in _MODULES:
-            return None
-        return spec_from_file_location(fullname, _FOLDER / f"{name}.py")
-
-
-@contextmanager
-def _sources_only() -> Iterator[None]:
-    """What is imported within stays among itself: afterwards everyone else's modules are back in their places."""
-    _import()
-    names = [f"kshare.protocol.{name}" for name in _MODULES]
-    kept = {name: sys.modules.pop(name) for name in names}
-    finder = _SourceFinder()
+def from_source(*names: str) -> dict[str, ModuleType]:
+    """These modules of kshare's from their `.py`, in company: everyone else keeps the ones there were."""
+    kept = {name: import_module(name) for name in names}
+    for name in names:
+        del sys.modules[name]
+    finder = SourceFinder(names)
     sys.meta_path.insert(0, finder)
     try:
-        yield
+        return {name: import_module(name) for name in names}
     finally:
         sys.meta_path.remove(finder)
         sys.modules.update(kept)
         for name, module in kept.items():
-            setattr(kshare.protocol, name.rpartition(".")[2], module)
+            package, _, own = name.rpartition(".")
+            setattr(sys.modules[package], own, module)
+
+
+class SourceFinder(MetaPathFinder):
+    """Finds the `.py` of modules, even with a compiled file beside it."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._names:
+            return None
+        return spec_from_file_location(fullname, _ROOT.joinpath(*fullname.split(".")).with_suffix(".py"))

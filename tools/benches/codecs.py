@@ -28,6 +28,7 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from tests.helpers.uncompiled import from_source
 from tools.benches.measure import Case, Comparison, Suite
 
 _TOPIC = bytes(range(16))
@@ -76,9 +77,9 @@ def suite() -> Suite:
         for name, case in _contenders(message, kio_class).items():
             cases[f"{name}, {title}"] = _counted(case)
         for verb in ("decode", "encode"):
-            for peer in ("kio", "kafka-python"):
-                ours, theirs = (f"{who} {verb}, {title}" for who in ("kshare", peer))
-                comparisons.append(Comparison(f"codecs {title} {verb}: kshare / {peer}", ours, theirs))
+            for ours, peer in (("kshare", "kio"), ("kshare", "kafka-python"), ("kshare uncompiled", "kio")):
+                pair = (f"{who} {verb}, {title}" for who in (ours, peer))
+                comparisons.append(Comparison(f"codecs {title} {verb}: {ours} / {peer}", *pair))
     return Suite("codecs", "message", cases, comparisons)
 
 
@@ -90,7 +91,11 @@ def _contenders(message: Any, kio_class: type[Any]) -> dict[str, Callable[[], ob
     generic_value = generic.decode(data, 1)
     if _kio_encode(kio_write, kio_value) != data or generic_value.encode(version=1) != data:
         raise AssertionError(f"{cls.NAME}: the contenders disagree about the bytes")
+    plain = getattr(from_source(cls.__module__)[cls.__module__], cls.__name__)
+    plain_value = plain.decode(data, 1)
     return {
+        "kshare uncompiled decode": lambda: plain.decode(data, 1),
+        "kshare uncompiled encode": lambda: plain_value.encode(1),
         "kshare decode": lambda: cls.decode(data, 1),
         "kio decode": lambda: kio_read(data, 0),
         "kafka-python decode": lambda: generic.decode(data, 1),

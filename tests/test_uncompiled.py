@@ -1,0 +1,29 @@
+"""The messages without their compiled form: the same tests in a process of their own, where no `.so` is looked at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COMPILED = (
+    "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or deep or megabytes"
+)
+
+
+def test_messages_pass_the_same_tests_uncompiled() -> None:
+    tests = [
+        f"tests/protocol/test_{name}.py" for name in ("messages", "hostile", "golden", "frames", "by_name")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.helpers.source_only", "-k", COMPILED, *tests],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+    assert "kshare from its sources" in done.stdout
