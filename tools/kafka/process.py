@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
 import subprocess
@@ -92,9 +94,17 @@ class _Keeper:
                     text=True,
                     start_new_session=True,
                 )
+                atexit.register(self._end, self._process)
             assert self._process.stdin is not None
             self._process.stdin.write(line)
             self._process.stdin.flush()
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """An orderly exit leaves no process unwaited for."""
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.wait(timeout=END_DEADLINE_S)
 
 
 _keeper = _Keeper()
