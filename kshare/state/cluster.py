@@ -1,0 +1,302 @@
+"""The cluster as far as one client needs it: who the brokers are, what topics are called, who leads which partition.
+
+Metadata is hearsay. Any broker may lag behind, so what is newer wins, wherever it comes from: a leader with a higher
+epoch, more partitions, a topic's second id. What a broker doesn't know may be too new for it, or gone: the difference
+is time. Questions go by name for the topics that the user wants, and by id for what is assigned; one request can't do
+both.
+
+    a topic | event                                           | next    | effect
+    --------+-------------------------------------------------+---------+-----------------------------------------------
+    new     | assigned, and its id unknown                    | missing | asked for by id, soon
+    missing | answered with its name and partitions           | known   |
+    known   | leader with the same or a higher epoch          | known   | believed
+    known   | leader with a lower epoch                       | known   | ignored: that broker lags
+    known   | a partition has no leader, or one without an    | known   | asked for by id, soon
+            | address; a broker refused to serve it           |         |
+    these 2 | unknown to the broker that was asked            | doubted | asked for by name and by id in turn: perhaps
+            |                                                 |         | recreated, perhaps deleted, perhaps too new
+    doubted | answered with its name and partitions           | known   |
+    doubted | still unknown when the grace has passed         | gone    | TopicGone
+    known,  | its name has come to belong to another id       | gone    | TopicGone
+    doubted |                                                 |         |
+    gone    | answered with its name and partitions in the    | gone    | ignored: that broker lags
+            | time of grace                                   |         |
+    gone    | the same later                                  | known   | we were misled; asked while it stays assigned
+
+Asks in quick succession get further and further apart; a quiet spell forgets. What nobody doubts is asked for again
+when it is old.
+
+Decides what to ask next and whom to believe. Never decides which topics matter, and never whom to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from kshare.protocol.error_codes import RETRIABLE, ErrorCode
+from kshare.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from kshare.state.session import Leader, Partition
+
+_UNKNOWN = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """In seconds: when to ask, and how long to wait for better news."""
+
+    max_age: float = 300.0
+    first_pause: float = 0.05
+    longest_pause: float = 1.0
+    """Pauses between asks in quick succession double up to this."""
+    grace: float = 5.0
+    """How long a topic may be unknown before it counts as gone."""
+
+
+USUAL_FRESHNESS = Freshness()
+
+
+class Node(NamedTuple):
+    host: str
+    port: int
+    rack: str | None
+
+
+class Endpoint(Protocol):
+    """How answers of all kinds tell where a broker is."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class TopicGone(NamedTuple):
+    """Deleted, or recreated under another id: whatever waits for this one ends with UNKNOWN_TOPIC_ID."""
+
+    topic_id: bytes
+    name: str | None
+
+
+class Rebootstrap(NamedTuple):
+    """The cluster disowns these addresses: start again from those that the user gave."""
+
+
+Event = TopicGone | Rebootstrap
+
+
+@dataclass(slots=True)
+class _Topic:
+    name: str
+    leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Node and leader epoch by partition; node -1 while there is no leader."""
+
+
+class ClusterView:
+    """What one client believes of its cluster. `jitter` stretches the waits of this client."""
+
+    def __init__(self, freshness: Freshness = USUAL_FRESHNESS, jitter: float = 1.0) -> None:
+        self.cluster_id: str | None = None
+        self.refused: dict[str, int] = {}
+        """Error codes of wanted topics that nothing can be said of: not there, not permitted, not a valid name."""
+        self._freshness = freshness
+        self._jitter = jitter
+        self._nodes: dict[int, Node] = {}
+        self._topics: dict[bytes, _Topic] = {}
+        self._ids: dict[str, bytes] = {}
+        self._names: frozenset[str] = frozenset()
+        self._assigned: frozenset[bytes] = frozenset()
+        self._suspects: set[bytes] = set()
+        self._doubted_since: dict[bytes, float] = {}
+        self._gone: dict[bytes, float] = {}
+        self._under_way: MetadataRequest | None = None
+        self._is_dated = True
+        self._dated_at = float("-inf")
+        self._asked_at = float("-inf")
+        self._pause = 0.0
+
+    # --- what is known
+
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        return self._nodes
+
+    @property
+    def gone_topics(self) -> frozenset[bytes]:
+        return frozenset(self._gone)
+
+    @property
+    def missing_ids(self) -> frozenset[bytes]:
+        """Assigned topic ids that no broker has explained yet."""
+        return self._assigned - self._topics.keys() - self._gone.keys()
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._topics.get(topic_id)
+        return topic.name if topic else None
+
+    def id_of(self, name: str) -> bytes | None:
+        return self._ids.get(name)
+
+    def partitions_of(self, topic_id: bytes) -> list[int]:
+        topic = self._topics.get(topic_id)
+        return sorted(topic.leaders) if topic else []
+
+    def leader_of(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
+        """Node and leader epoch; None while there is no leader, or no way to reach it."""
+        topic = self._topics.get(topic_id)
+        found = topic.leaders.get(partition) if topic else None
+        return found if found and found[0] in self._nodes else None
+
+    # --- what to ask
+
+    def want(self, names: Iterable[str], assigned: Iterable[bytes] = ()) -> None:
+        """These topics matter from now on, and no others: by name what the user wants, by id what is assigned."""
+        names = frozenset(names)
+        if names - self._names:
+            self._is_dated = True
+        self._names, self._assigned = names, frozenset(assigned)
+        self.refused = {name: code for name, code in self.refused.items() if name in names}
+        self._suspects &= self._assigned
+
+    @property
+    def wake_at(self) -> float | None:
+        """When there is something to ask; None while an answer is awaited."""
+        if self._under_way is not None:
+            return None
+        earliest = self._asked_at + self._pause * self._jitter
+        if self._is_dated or self._asked_by_id():
+            return earliest
+        return max(earliest, self._dated_at)
+
+    def request(self, now: float) -> MetadataRequest | None:
+        """What to ask any broker; hand it back to `on_metadata` with its answer."""
+        if self.wake_at is None or now < self.wake_at:
+            return None
+        if now - self._asked_at > 2 * self._freshness.longest_pause:
+            self._pause = 0.0
+        doubled = max(self._freshness.first_pause, 2 * self._pause)
+        self._pause = min(doubled, self._freshness.longest_pause)
+        self._asked_at = now
+        if self._is_dated or now >= self._dated_at:
+            names = self._names | {self._topics[known].name for known in self._assigned & self._topics.keys()}
+            rows = [MetadataRequestTopic(name=name) for name in sorted(names)]
+        else:
+            rows = [MetadataRequestTopic(known, None) for known in sorted(self._asked_by_id())]
+        self._under_way = MetadataRequest(rows, allow_auto_topic_creation=False)
+        return self._under_way
+
+    def _asked_by_id(self) -> set[bytes]:
+        """Assigned topics of which something is missing, or in doubt."""
+        asked = {known for known in self._assigned if self._has_gaps(known)} | self._suspects
+        return (asked | self.missing_ids | self._doubted_since.keys()) - self._gone.keys()
+
+    def _has_gaps(self, topic_id: bytes) -> bool:
+        topic = self._topics.get(topic_id)
+        return topic is None or any(node not in self._nodes for node, _ in topic.leaders.values())
+
+    # --- what was answered
+
+    def on_metadata(self, request: MetadataRequest, response: MetadataResponse, now: float) -> list[Event]:
+        if request is not self._under_way:
+            return []
+        self._under_way = None
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._nodes = {}
+            return [Rebootstrap()]
+        if response.error_code:
+            return []
+        self.cluster_id = response.cluster_id
+        self._nodes = {broker.node_id: _node(broker) for broker in response.brokers}
+        asked = {topic.name for topic in request.topics or ()}
+        if None in asked:
+            events = self._learn_topics(response, now)
+            self._is_dated |= bool(self._doubted_since)
+        else:
+            self._is_dated = not asked >= self._names
+            events = self._learn_topics(response, now)
+            is_odd = not self._assigned.isdisjoint(self._gone)
+            wait = 2 * self._freshness.grace if is_odd else self._freshness.max_age
+            self._dated_at = now + wait * self._jitter
+            self._gone = {
+                topic_id: at
+                for topic_id, at in self._gone.items()
+                if topic_id in self._assigned or self._lags(topic_id, now)
+            }
+        return events
+
+    def on_no_answer(self) -> None:
+        """The connection ended, or the answer took too long; another broker may be of more use."""
+        self._under_way = None
+
+    def on_moved(
+        self, partitions: Iterable[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
+    ) -> None:
+        """A broker refused to serve these partitions; the rest is what it said of their whereabouts."""
+        self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
+        explained = {leader.partition for leader in leaders if self._believe(leader)}
+        self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned
+
+    def _learn_topics(self, response: MetadataResponse, now: float) -> list[Event]:
+        events: list[Event] = []
+        for topic in response.topics:
+            if topic.error_code:
+                events += self._on_refused(topic, now)
+            elif topic.name is not None and not self._lags(topic.topic_id, now):
+                events += self._on_known(topic.name, topic, now)
+        return events
+
+    def _lags(self, topic_id: bytes, now: float) -> bool:
+        """Whether a broker that still speaks of this topic is more likely to be late than we to be wrong."""
+        return topic_id in self._gone and now - self._gone[topic_id] < self._freshness.grace
+
+    def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[Event]:
+        topic_id, before = topic.topic_id, self._ids.get(name)
+        self._ids[name] = topic_id
+        self.refused.pop(name, None)
+        self._gone.pop(topic_id, None)
+        self._doubted_since.pop(topic_id, None)
+        self._suspects.discard(topic_id)
+        self._topics.setdefault(topic_id, _Topic(name))
+        for row in topic.partitions:
+            self._believe(Leader((topic_id, row.partition_index), row.leader_id, row.leader_epoch))
+        return [] if before in (None, topic_id) else [self._bury(before, now)]
+
+    def _on_refused(self, topic: MetadataResponseTopic, now: float) -> list[Event]:
+        name, code = topic.name, topic.error_code
+        if name in self._names:
+            self.refused[name] = code
+        if code not in _UNKNOWN:
+            self._is_dated |= code in RETRIABLE
+            return []
+        topic_id = topic.topic_id if name is None else self._ids.get(name)
+        if topic_id is None or topic_id in self._gone:
+            return []
+        self._suspects.discard(topic_id)
+        since = self._doubted_since.setdefault(topic_id, now)
+        return [self._bury(topic_id, now)] if now - since >= self._freshness.grace else []
+
+    def _bury(self, topic_id: bytes, now: float) -> TopicGone:
+        topic = self._topics.pop(topic_id, None)
+        if topic and self._ids.get(topic.name) == topic_id:
+            del self._ids[topic.name]
+        self._doubted_since.pop(topic_id, None)
+        self._suspects.discard(topic_id)
+        self._gone[topic_id] = now
+        return TopicGone(topic_id, topic.name if topic else None)
+
+    def _believe(self, said: Leader) -> bool:
+        """Take this leader unless a newer one is known; says whether it is the one believed in then."""
+        topic_id, number = said.partition
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            return False
+        known = topic.leaders.get(number)
+        if known is None or said.epoch >= known[1]:
+            topic.leaders[number] = (said.node, said.epoch)
+        return topic.leaders[number] == (said.node, said.epoch)
+
+
+def _node(named: Endpoint) -> Node:
+    return Node(named.host, named.port, named.rack)

@@ -1,0 +1,522 @@
+"""The cluster as transcripts: what is asked, what brokers say, who is believed, with a clock in the hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kshare.protocol.messages.share_fetch_response import NodeEndpoint
+from kshare.state.cluster import USUAL_FRESHNESS, ClusterView, Event, Node, Rebootstrap, TopicGone
+from kshare.state.session import Leader
+
+A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
+GRACE, MAX_AGE = USUAL_FRESHNESS.grace, USUAL_FRESHNESS.max_age
+Leaders = dict[int, tuple[int, int]]
+
+
+def topic(name: str, topic_id: bytes, leaders: Leaders) -> MetadataResponseTopic:
+    rows = [MetadataResponsePartition(0, number, node, epoch) for number, (node, epoch) in leaders.items()]
+    return MetadataResponseTopic(0, name, topic_id, partitions=rows)
+
+
+def unknown_name(name: str, code: int = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> MetadataResponseTopic:
+    return MetadataResponseTopic(code, name)
+
+
+def unknown_id(topic_id: bytes, code: int = ErrorCode.UNKNOWN_TOPIC_ID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(code, None, topic_id)
+
+
+class Desk:
+    """A view, the brokers' side of the desk, and the clock between them."""
+
+    def __init__(self, *names: str, assigned: tuple[bytes, ...] = ()) -> None:
+        self.view = ClusterView()
+        self.view.want(names, assigned)
+        self.now = 1000.0
+
+    def asked(self) -> MetadataRequest:
+        """What is asked as soon as asking is due."""
+        assert self.view.wake_at is not None
+        self.now = max(self.now, self.view.wake_at)
+        request = self.view.request(self.now)
+        assert request is not None
+        assert not request.allow_auto_topic_creation
+        return request
+
+    def hear(self, *topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> list[Event]:
+        """Ask when it is due, get this answer."""
+        return self.view.on_metadata(self.asked(), told(*topics, nodes=nodes), self.now)
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing to ask until what is known is old."""
+        wake_at = self.view.wake_at
+        return wake_at is not None and wake_at - self.now > 2 * GRACE
+
+    def leader(self, topic_id: bytes = A, partition: int = 0) -> tuple[int, int] | None:
+        return self.view.leader_of(topic_id, partition)
+
+
+def told(*topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> MetadataResponse:
+    brokers = [MetadataResponseBroker(node, f"host{node}", 9000 + node, "r") for node in nodes]
+    return MetadataResponse(brokers=brokers, cluster_id="cluster", topics=list(topics))
+
+
+def by_name(*names: str) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in names]
+
+
+def by_id(*ids: bytes) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(topic_id, None) for topic_id in ids]
+
+
+def knowing(*assigned: bytes) -> Desk:
+    """A view that knows topic A, called orders, of two partitions led by nodes 1 and 2."""
+    desk = Desk("orders", assigned=assigned or (A,))
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
+    return desk
+
+
+# --- asking and learning
+
+
+def test_wanted_names_are_asked_for_and_everything_about_them_is_known_after() -> None:
+    desk = Desk("orders", "bills")
+    assert desk.asked().topics == by_name("bills", "orders")
+    desk = Desk("orders")
+    assert desk.hear(topic("orders", A, {1: (2, 6), 0: (1, 5)})) == []
+    view = desk.view
+    assert (view.id_of("orders"), view.name_of(A), view.partitions_of(A)) == (A, "orders", [0, 1])
+    assert (desk.leader(A, 0), desk.leader(A, 1), desk.leader(A, 2)) == ((1, 5), (2, 6), None)
+    assert view.nodes == {1: Node("host1", 9001, "r"), 2: Node("host2", 9002, "r")}
+    assert view.cluster_id == "cluster"
+
+
+def test_nothing_wanted_asks_for_the_brokers_alone() -> None:
+    desk = Desk()
+    assert desk.asked().topics == []
+    desk = Desk()
+    desk.hear()
+    assert set(desk.view.nodes) == {1, 2}
+    assert desk.is_calm
+
+
+def test_what_is_not_known_is_none_rather_than_an_error() -> None:
+    view = ClusterView()
+    assert (view.id_of("x"), view.name_of(A), view.partitions_of(A), view.leader_of(A, 0)) == (
+        None,
+        None,
+        [],
+        None,
+    )
+
+
+def test_only_one_request_is_under_way_and_a_stale_answer_is_dropped() -> None:
+    desk = Desk("orders")
+    given_up = desk.asked()
+    assert desk.view.wake_at is None
+    assert desk.view.request(desk.now + 9999) is None
+    desk.view.on_no_answer()
+    current = desk.asked()
+    assert desk.view.on_metadata(given_up, told(topic("orders", B, {})), desk.now) == []
+    assert desk.view.id_of("orders") is None
+    desk.view.on_metadata(current, told(topic("orders", A, {})), desk.now)
+    assert desk.view.id_of("orders") == A
+
+
+def test_calm_metadata_is_asked_for_again_when_it_is_old() -> None:
+    desk = knowing()
+    assert desk.view.wake_at == desk.now + MAX_AGE
+    assert desk.view.request(desk.now + MAX_AGE - 1) is None
+    assert desk.asked().topics == by_name("orders")
+
+
+def test_the_jitter_stretches_the_waits() -> None:
+    view = ClusterView(jitter=1.2)
+    view.want(["orders"])
+    request = view.request(0.0)
+    assert request is not None
+    view.on_metadata(request, told(topic("orders", A, {0: (1, 1)})), 0.0)
+    assert view.wake_at == pytest.approx(MAX_AGE * 1.2)
+
+
+def test_a_name_wanted_later_is_asked_for_at_once_even_if_a_request_is_under_way() -> None:
+    desk = Desk("orders")
+    request = desk.asked()
+    desk.view.want(["orders", "bills"])
+    desk.view.on_metadata(request, told(topic("orders", A, {})), desk.now)
+    assert desk.asked().topics == by_name("bills", "orders")
+
+
+def test_wanting_less_asks_nothing() -> None:
+    desk = Desk("bills", "orders")
+    desk.hear(topic("orders", A, {}), topic("bills", B, {}))
+    desk.view.want(["orders"])
+    assert desk.is_calm
+
+
+def test_asks_in_quick_succession_get_further_apart_and_a_quiet_spell_forgets() -> None:
+    desk = Desk("orders", assigned=(A,))
+    at = []
+    for _ in range(8):
+        desk.asked()
+        at.append(desk.now)
+        desk.view.on_no_answer()
+    pauses = [after - before for before, after in pairwise(at)]
+    assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    desk.now += 10
+    desk.hear(topic("orders", A, {0: (-1, 3)}))
+    heard_at = desk.now
+    desk.asked()
+    assert desk.now - heard_at == pytest.approx(0.05)
+
+
+# --- rule 11: assignments that metadata doesn't know yet
+
+
+def test_rule_11_an_unknown_id_in_an_assignment_is_kept_and_asked_for_by_id() -> None:
+    desk = knowing()
+    desk.view.want(["orders"], [A, B])
+    assert desk.view.missing_ids == {B}
+    assert desk.asked().topics == by_id(B)
+    desk = knowing(A, B)
+    assert desk.hear(topic("bills", B, {0: (1, 1)})) == []
+    assert (desk.view.missing_ids, desk.view.name_of(B), desk.leader(B)) == (frozenset(), "bills", (1, 1))
+    assert desk.is_calm
+    desk.now += MAX_AGE
+    assert desk.asked().topics == by_name("bills", "orders")
+
+
+def test_a_new_topic_that_this_broker_has_not_heard_of_is_asked_for_again_within_the_grace() -> None:
+    desk = knowing(A, B)
+    first = desk.now
+    assert desk.hear(unknown_id(B)) == []
+    assert desk.asked().topics == by_name("orders")
+    assert desk.view.missing_ids == {B}
+    assert desk.now - first < 1
+
+
+def test_names_and_ids_never_share_a_request() -> None:
+    desk = Desk("orders", "bills", assigned=(A, B))
+    for _ in range(12):
+        request = desk.asked()
+        rows = request.topics or []
+        assert len({row.name is None for row in rows}) == 1
+        is_by_id = rows[0].name is None
+        answers = [unknown_id(row.topic_id) if is_by_id else unknown_name(row.name or "") for row in rows]
+        desk.view.on_metadata(request, told(*answers), desk.now)
+
+
+# --- leaders
+
+
+def test_a_newer_leader_is_believed_wherever_it_comes_from_and_an_older_one_never() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 2, 7)])
+    assert desk.leader() == (2, 7)
+    assert desk.is_calm
+    desk.view.on_moved([], [Leader((A, 0), 1, 6)])
+    assert desk.leader() == (2, 7)
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
+    assert desk.leader() == (2, 7)
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", A, {0: (1, 8), 1: (2, 6)}))
+    assert desk.leader() == (1, 8)
+
+
+def test_a_refusal_that_does_not_say_where_the_leader_is_asks_for_the_topic() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [])
+    assert desk.leader() == (1, 5)
+    assert desk.asked().topics == by_id(A)
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [])
+    desk.hear(topic("orders", A, {0: (2, 6), 1: (2, 6)}))
+    assert desk.leader() == (2, 6)
+    assert desk.is_calm
+
+
+def test_a_refusal_by_a_broker_that_knows_less_than_we_do_asks_for_the_topic() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 2, 4)])
+    assert desk.leader() == (1, 5)
+    assert desk.asked().topics == by_id(A)
+
+
+def test_a_refusal_that_tells_what_we_know_already_asks_nothing() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 1, 5)])
+    assert desk.is_calm
+
+
+def test_refusals_that_go_on_do_not_flood_the_brokers() -> None:
+    desk = knowing()
+    start = desk.now
+    for _ in range(30):
+        desk.view.on_moved([(A, 0)], [])
+        desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
+    assert desk.now - start > 20
+
+
+def test_what_nobody_has_assigned_to_us_is_not_asked_for() -> None:
+    desk = knowing()
+    desk.view.on_moved([(C, 0)], [Leader((C, 0), 1, 1)])
+    assert desk.is_calm
+    assert desk.leader(C) is None
+
+
+def test_a_leader_named_with_its_address_can_be_followed_at_once() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)], [NodeEndpoint(3, "host3", 9003, None)])
+    assert desk.leader() == (3, 7)
+    assert desk.view.nodes[3] == Node("host3", 9003, None)
+    assert desk.is_calm
+
+
+def test_a_leader_without_an_address_is_none_and_asked_for() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)])
+    assert desk.leader() is None
+    assert desk.asked().topics == by_id(A)
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)])
+    desk.hear(topic("orders", A, {0: (3, 7), 1: (2, 6)}), nodes=(2, 3))
+    assert desk.leader() == (3, 7)
+    assert desk.is_calm
+
+
+def test_a_partition_without_a_leader_is_asked_for_until_it_has_one() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", A, {0: (-1, 6), 1: (2, 6)}))
+    assert (desk.leader(A, 0), desk.leader(A, 1)) == (None, (2, 6))
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # this broker hasn't heard yet
+    assert desk.leader() is None
+    desk.hear(topic("orders", A, {0: (2, 7), 1: (2, 6)}))
+    assert desk.leader() == (2, 7)
+    assert desk.is_calm
+
+
+def test_a_broker_that_left_leads_nothing() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}), nodes=(2,))
+    assert (set(desk.view.nodes), desk.leader(A, 0), desk.leader(A, 1)) == ({2}, None, (2, 6))
+    assert desk.asked().topics == by_id(A)
+
+
+# --- topics that change
+
+
+def test_a_topic_may_grow_and_a_broker_that_has_not_heard_does_not_shrink_it() -> None:
+    desk = knowing()
+    for leaders in [{0: (1, 5), 1: (2, 6), 2: (1, 0)}, {0: (1, 5), 1: (2, 6)}]:
+        desk.now += MAX_AGE
+        desk.hear(topic("orders", A, leaders))
+        assert desk.view.partitions_of(A) == [0, 1, 2]
+    assert desk.leader(A, 2) == (1, 0)
+
+
+def test_rule_10_a_recreated_topic_ends_the_old_one() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+    view = desk.view
+    assert (view.id_of("orders"), view.name_of(B), view.name_of(A)) == (B, "orders", None)
+    assert view.gone_topics == {A}
+    assert desk.leader(A) is None
+    assert desk.leader(B) == (1, 0)
+
+
+def test_a_recreated_topic_is_found_by_the_refusal_of_the_old_id() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0), (A, 1)], [])
+    assert desk.asked().topics == by_id(A)
+    desk = knowing()
+    desk.view.on_moved([(A, 0), (A, 1)], [])
+    assert desk.hear(unknown_id(A)) == []
+    assert desk.asked().topics == by_name("orders")
+    desk.view.on_no_answer()
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+
+
+def test_a_deleted_topic_is_gone_when_the_grace_has_passed() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [])
+    start, events = desk.now, list[Event]()
+    while not events and desk.now < start + 60:
+        request = desk.asked()
+        is_by_id = (request.topics or [])[0].name is None
+        answer = unknown_id(A) if is_by_id else unknown_name("orders")
+        events = desk.view.on_metadata(request, told(answer), desk.now)
+        assert events or desk.view.name_of(A) == "orders"
+    assert events == [TopicGone(A, "orders")]
+    assert GRACE <= desk.now - start < GRACE + 2
+    assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert desk.leader() is None
+
+
+def test_an_assigned_id_that_no_broker_ever_explains_is_gone_in_the_end() -> None:
+    desk = knowing(A, B)
+    start, events = desk.now, list[Event]()
+    while not events and desk.now < start + 60:
+        request = desk.asked()
+        is_by_id = (request.topics or [])[0].name is None
+        answer = unknown_id(B) if is_by_id else topic("orders", A, {0: (1, 5), 1: (2, 6)})
+        events = desk.view.on_metadata(request, told(answer), desk.now)
+    assert events == [TopicGone(B, None)]
+    assert desk.view.missing_ids == frozenset()
+
+
+def test_a_doubted_topic_that_is_confirmed_has_all_its_grace_again() -> None:
+    desk = knowing()
+    desk.view.on_moved([(A, 0)], [])
+    desk.hear(unknown_id(A))
+    desk.now += GRACE - 0.5
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
+    desk.now += 1
+    desk.view.on_moved([(A, 0)], [])
+    assert desk.hear(unknown_id(A)) == []
+
+
+def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", B, {0: (1, 0)}))
+    desk.view.want(["orders", "bills"], [B])
+    assert desk.hear(topic("orders", A, {0: (1, 5)}), unknown_name("bills")) == []
+    assert desk.view.id_of("orders") == B
+    assert desk.view.gone_topics == {A}
+
+
+def test_a_topic_buried_by_mistake_comes_back_while_it_is_assigned() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+    buried_at = desk.now
+    assert desk.asked().topics == by_name("orders")
+    assert desk.now - buried_at <= 2 * GRACE
+    desk.view.on_no_answer()
+    assert desk.hear(topic("orders", A, {0: (1, 5)})) == [TopicGone(B, "orders")]
+    assert desk.leader(A) == (1, 5)
+    desk.now += MAX_AGE
+    desk.hear(topic("orders", A, {0: (1, 5)}))
+    assert desk.view.gone_topics == frozenset()
+    assert desk.is_calm
+
+
+# --- what can't be had
+
+
+def test_a_name_that_is_not_there_is_told_but_not_asked_for_over_and_over() -> None:
+    desk = Desk("orders", "bills")
+    desk.hear(unknown_name("orders"), topic("bills", B, {0: (1, 0)}))
+    assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert desk.is_calm
+    desk.view.want(["orders", "bills"], [A, B])  # it was created, and the coordinator says so
+    desk.hear(topic("orders", A, {0: (1, 0)}))
+    assert (desk.view.refused, desk.leader()) == ({}, (1, 0))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_topic_that_is_refused_is_told_until_it_is_not_wanted(code: ErrorCode) -> None:
+    desk = Desk("orders", "bills")
+    assert desk.hear(unknown_name("orders", code), topic("bills", B, {})) == []
+    assert desk.view.refused == {"orders": code}
+    assert desk.is_calm
+    desk.view.want(["bills"])
+    assert desk.view.refused == {}
+
+
+def test_a_topic_that_is_just_being_made_is_asked_for_again() -> None:
+    desk = Desk("orders")
+    desk.hear(unknown_name("orders", ErrorCode.LEADER_NOT_AVAILABLE))
+    assert not desk.is_calm
+    assert desk.asked().topics == by_name("orders")
+
+
+def test_an_answer_that_is_an_error_changes_nothing() -> None:
+    desk = Desk("orders")
+    answer = MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert desk.view.on_metadata(desk.asked(), answer, desk.now) == []
+    assert desk.asked().topics == by_name("orders")
+
+
+def test_a_cluster_that_disowns_its_addresses_sends_us_back_to_the_first_ones() -> None:
+    desk = knowing()
+    desk.now += MAX_AGE
+    answer = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    assert desk.view.on_metadata(desk.asked(), answer, desk.now) == [Rebootstrap()]
+    assert (dict(desk.view.nodes), desk.leader()) == ({}, None)
+    assert desk.asked().topics == by_name("orders")
+
+
+# --- whatever brokers say
+
+
+CLAIMS = st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 9))
+
+
+@given(st.lists(CLAIMS, max_size=30))
+def test_whoever_says_what_in_which_order_the_highest_epoch_is_believed(
+    claims: list[tuple[bool, int, int]],
+) -> None:
+    desk = Desk("orders", assigned=(A,))
+    desk.hear(topic("orders", A, {0: (1, 0)}), nodes=(0, 1, 2, 3))
+    expected = (1, 0)
+    for is_metadata, node, epoch in claims:
+        if epoch >= expected[1]:
+            expected = (node, epoch)
+        if is_metadata:
+            desk.view.on_moved([(A, 0)], [])
+            desk.hear(topic("orders", A, {0: (node, epoch)}), nodes=(0, 1, 2, 3))
+        else:
+            desk.view.on_moved([(A, 0)], [Leader((A, 0), node, epoch)])
+        assert desk.leader() == (expected if expected[0] >= 0 else None)
+
+
+FATES = st.sampled_from(["unknown", "leaderless", "recreated"])
+
+
+@given(st.lists(FATES, max_size=40))
+def test_whatever_brokers_say_asking_never_stops_never_floods_and_ends_well(fates: list[str]) -> None:
+    desk = Desk("orders", assigned=(A,))
+    asked_at = []
+
+    def hear(fate: str) -> None:
+        request = desk.asked()
+        asked_at.append(desk.now)
+        (row, *_) = request.topics or []
+        answers = [
+            topic("orders", C if fate == "recreated" else A, {0: (-1 if fate == "leaderless" else 1, 3)})
+        ]
+        if fate == "unknown":
+            answers = [unknown_name("orders")] if row.name else [unknown_id(row.topic_id)]
+        elif row.topic_id == C and fate != "recreated":
+            answers = [unknown_id(C)]
+        desk.view.on_metadata(request, told(*answers), desk.now)
+
+    for fate in fates:
+        hear(fate)
+    for _ in range(20):
+        hear("good")
+        if desk.leader() == (1, 3) and desk.is_calm:
+            break
+    assert desk.leader() == (1, 3)
+    assert desk.is_calm
+    assert A not in desk.view.gone_topics
+    for early, late in zip(asked_at, asked_at[6:], strict=False):
+        assert late - early > 1
