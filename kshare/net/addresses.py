@@ -1,0 +1,63 @@
+"""Where brokers are: reads "host:port,[::1]:9092" and refuses what can't be an address, saying what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from kshare.errors import ConfigError
+
+Address: TypeAlias = tuple[str, int]
+
+_LAST_PORT = 65535
+
+
+def parse_addresses(text: str | Iterable[str]) -> tuple[Address, ...]:
+    """One or more addresses, parted by commas or given one by one; doubles are left out, the order stays."""
+    parts = [text] if isinstance(text, str) else _strings(text)
+    pieces = [piece.strip() for part in parts for piece in part.split(",")]
+    found = tuple(dict.fromkeys(_parse(piece) for piece in pieces if piece))
+    if not found:
+        raise ConfigError('no bootstrap address: write at least one host:port, such as "localhost:9092"')
+    return found
+
+
+def format_address(address: Address) -> str:
+    """As people write it: IPv6 in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _strings(given: Iterable[str]) -> list[str]:
+    try:
+        parts = list(given)
+    except TypeError:
+        parts = [given]  # type: ignore[list-item]
+    for part in parts:
+        if not isinstance(part, str):
+            raise ConfigError(f'{part!r} is no bootstrap address: write "host:port"')
+    return parts
+
+
+def _parse(piece: str) -> Address:
+    if "://" in piece:
+        raise ConfigError(f"{piece!r}: write host:port without the {piece.partition('://')[0]}://")
+    if piece.startswith("["):
+        host, bracket, port = piece[1:].partition("]:")
+        if not bracket or ":" not in host:
+            raise ConfigError(f"{piece!r} is no address: an IPv6 one is written [::1]:9092")
+    else:
+        host, _, port = piece.rpartition(":")
+        if ":" in host:
+            raise ConfigError(
+                f"{piece!r} could be read in two ways: put an IPv6 address in brackets, [::1]:9092"
+            )
+        if not host:
+            raise ConfigError(
+                f"{piece!r} is no address: write host:port, such as {piece.strip(':') or 'localhost'}:9092"
+            )
+    if any(letter.isspace() or letter in "[]/@" for letter in host):
+        raise ConfigError(f"{piece!r}: {host!r} is no host name")
+    if not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= _LAST_PORT:
+        raise ConfigError(f"{piece!r}: {port!r} is no port, which is a number from 1 to {_LAST_PORT}")
+    return host, int(port)

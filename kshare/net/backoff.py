@@ -1,0 +1,28 @@
+"""How long to wait before trying again: longer each time, never more than a limit, never all clients at once."""
+
+from __future__ import annotations
+
+from random import Random
+
+JITTER = 0.2
+
+
+class Backoff:
+    """Of one address. Holds numbers only: whoever uses it has the clock."""
+
+    def __init__(self, shortest: float, longest: float, random: Random) -> None:
+        self._shortest = shortest
+        self._longest = longest
+        self._random = random
+        self._failures = 0
+        self.until = 0.0
+        """When trying again is due; a time of the loop's clock."""
+
+    def on_failure(self, now: float) -> None:
+        pause = min(self._longest, self._shortest * 2.0 ** min(self._failures, 32))
+        self._failures += 1
+        self.until = now + min(self._longest, pause * self._random.uniform(1 - JITTER, 1 + JITTER))
+
+    def on_success(self) -> None:
+        self._failures = 0
+        self.until = 0.0

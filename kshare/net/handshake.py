@@ -1,0 +1,197 @@
+"""From an address to a connection that requests can be sent on: TCP, TLS, versions, SASL; and SASL again in time.
+
+Decides the order and how each step's failure is told. Whom to connect to, and when again, is the pool's affair.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+from importlib.metadata import PackageNotFoundError, version
+from random import Random
+
+import anyio
+from anyio.abc import ByteStream, SocketAttribute, TaskGroup
+
+from kshare.errors import ConnectionLost, KshareError, RequestTimedOut, Unsupported
+from kshare.net import sasl, tls
+from kshare.net.addresses import Address, format_address
+from kshare.net.connection import Connection
+from kshare.net.foreign import unreachable
+from kshare.net.settings import NetSettings
+from kshare.net.versions import BrokerVersions
+from kshare.protocol.envelopes import decode_response
+from kshare.protocol.error_codes import ErrorCode, error_name
+from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+
+log = logging.getLogger("kshare.net")
+
+FIRST_TRY = 4
+"""The ApiVersions that every broker with share groups knows; a newer one would cost many a second question."""
+RENEW_AFTER = (0.80, 0.88)
+"""Which part of a SASL session may pass before we authenticate anew: not all clients at once."""
+
+
+class Dialer:
+    """Makes connections by one set of settings."""
+
+    def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
+        self._settings = settings
+        self._random = random or Random()
+        self._context: ssl.SSLContext | None = None
+
+    async def dial(self, address: Address, tasks: TaskGroup) -> Connection:
+        """A connection that is ready; `tasks` owns it. Raises ours only, within `connect_timeout`."""
+        peer = format_address(address)
+        attempt = _Attempt(peer)
+        with anyio.move_on_after(self._settings.connect_timeout):
+            try:
+                return await self._dial(address, attempt, tasks)
+            except RequestTimedOut as error:
+                raise ConnectionLost(f"can't reach {peer}: {error}") from None
+        raise ConnectionLost(
+            f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
+        )
+
+    async def _dial(self, address: Address, attempt: _Attempt, tasks: TaskGroup) -> Connection:
+        stream = await self._open_stream(address, attempt)
+        connection = Connection(stream, attempt.peer, self._settings)
+        try:
+            connection.start(tasks)
+        except RuntimeError:  # the group has ended while the stream was opened
+            await _abandon(stream)
+            raise ConnectionLost("the connection was given up while it was being made") from None
+        try:
+            attempt.step = "answer to ApiVersions"
+            connection.versions = await ask_versions(connection)
+            if self._settings.security.sasl_mechanism:
+                attempt.step = "end of SASL"
+                await self._log_in(connection, address[0])
+        except BaseException as error:
+            problem = error if isinstance(error, KshareError) else ConnectionLost("given up while connecting")
+            connection.end(problem)
+            with anyio.CancelScope(shield=True):
+                await connection.wait_closed()
+            raise
+        log.debug("connected to %s", attempt.peer)
+        return connection
+
+    async def _open_stream(self, address: Address, attempt: _Attempt) -> ByteStream:
+        host, port = address
+        security = self._settings.security
+        if security.tls and self._context is None:
+            self._context = await anyio.to_thread.run_sync(tls.make_context, security)
+        stream: ByteStream | None = None
+        try:
+            connected = await anyio.connect_tcp(host, port)
+            connected.extra(SocketAttribute.raw_socket).setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream = connected
+            if self._context is None:
+                return stream
+            attempt.step = "TLS handshake"
+            return await tls.wrap(stream, self._context, host)
+        except anyio.EndOfStream:
+            await _abandon(stream)
+            raise ConnectionLost(
+                f"{attempt.peer} ended the TLS handshake: is its listener one for TLS?"
+            ) from None
+        except BaseException as error:
+            await _abandon(stream)
+            if isinstance(error, Exception):
+                raise unreachable(error, attempt.peer) from error
+            raise
+
+    async def _log_in(self, connection: Connection, host: str) -> None:
+        security = self._settings.security
+        lifetime = await sasl.authenticate(connection.ask, security, host, connection.peer)
+        if lifetime is not None:
+            renewals = _Renewals(connection, self._settings, host, lifetime, self._random)
+            connection.start_task(renewals.run)
+
+
+class _Attempt:
+    """How far we got, to say so when time is up."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.step = "TCP connection"
+
+
+class _Renewals:
+    """Authenticates anew, on the same connection, before the broker would end the session (KIP-368).
+
+    Other requests wait meanwhile: in the middle of it the broker takes nothing else.
+    """
+
+    def __init__(
+        self, connection: Connection, settings: NetSettings, host: str, lifetime: float, random: Random
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._host = host
+        self._lifetime: float | None = lifetime
+        self._random = random
+
+    async def run(self) -> None:
+        peer = self._connection.peer
+        while self._lifetime is not None and self._connection.is_open:
+            part = self._random.uniform(*RENEW_AFTER)
+            await anyio.sleep(self._lifetime * part)
+            try:
+                with anyio.fail_after(self._lifetime * (1 - part)):
+                    async with self._connection.alone() as ask:
+                        self._lifetime = await sasl.authenticate(
+                            ask, self._settings.security, self._host, peer
+                        )
+            except TimeoutError:
+                self._connection.end(ConnectionLost(f"{peer} didn't let us authenticate anew in time"))
+            except KshareError as error:
+                log.warning("authenticating anew with %s failed: %s", peer, error)
+                self._connection.end(error)
+
+
+async def ask_versions(connection: Connection) -> BrokerVersions:
+    """What the broker speaks, in whichever version of the question it understands."""
+    ours = FIRST_TRY
+    for _ in range(2):
+        request = ApiVersionsRequest("kshare", _own_version())
+        frame = await connection.ask_for_bytes(request, version=ours)
+        answer, is_refusal = _decode_versions(frame, ours)
+        if not is_refusal:
+            if answer.error_code:
+                what = f"{connection.peer} refused ApiVersions: {error_name(answer.error_code)}"
+                raise Unsupported(what)
+            return BrokerVersions.of(answer)
+        ours = _offered(answer)
+    raise Unsupported(f"{connection.peer} refuses the version of ApiVersions that it offers itself")
+
+
+def _decode_versions(frame: memoryview, version: int) -> tuple[ApiVersionsResponse, bool]:
+    """A broker that doesn't know the version of the question says so in version 0, whatever was asked."""
+    code = int.from_bytes(frame[4:6], "big", signed=True)
+    is_refusal = code == ErrorCode.UNSUPPORTED_VERSION
+    return decode_response(ApiVersionsResponse, 0 if is_refusal else version, frame)[1], is_refusal
+
+
+def _offered(refusal: ApiVersionsResponse) -> int:
+    """The best version of ApiVersions in a refusal; very old brokers list nothing, and know version 0."""
+    for api in refusal.api_keys:
+        if api.api_key == ApiVersionsRequest.API_KEY:
+            return max(0, min(api.max_version, FIRST_TRY))
+    return 0
+
+
+def _own_version() -> str:
+    """In the alphabet that brokers accept."""
+    try:
+        return re.sub(r"[^a-zA-Z0-9.-]", "-", version("kshare"))
+    except PackageNotFoundError:
+        return "unknown"
+
+
+async def _abandon(stream: ByteStream | None) -> None:
+    if stream is not None:
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(stream)

@@ -1,0 +1,216 @@
+"""Connections to the nodes of a cluster: made when first needed, shared, made again after a pause when they break.
+
+Decides which connection carries a request, and when connecting may be tried again. Never repeats a request: whether it
+was carried out is open, and what follows from that is for those to know who know what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.errors import ConnectionLost, KshareError
+from kshare.net.addresses import Address, format_address
+from kshare.net.backoff import Backoff
+from kshare.net.connection import Connection
+from kshare.net.handshake import Dialer
+from kshare.net.settings import NetSettings
+from kshare.protocol.message import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+_CLOSED = "the connections to this cluster were closed on this side"
+
+
+class Pool:
+    """Use as a context manager; at its end every connection and task is gone, whatever the brokers do."""
+
+    def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
+        self.settings = settings
+        self._random = random or Random()
+        self._dialer = Dialer(settings, self._random)
+        self._nodes: dict[int, Address] = {}
+        self._endpoints: dict[Address, _Endpoint] = {}
+        self._searching = anyio.Lock()
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None, "entered before"
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        tasks.cancel_scope.cancel()
+        if error is None or isinstance(error, Exception):
+            await tasks.__aexit__(None, None, None)  # so that it goes on as it is, not as part of a group
+            return None
+        return await tasks.__aexit__(kind, error, trace)
+
+    def learn(self, nodes: Mapping[int, tuple[str, int, str | None]]) -> None:
+        """Where nodes are (host, port, rack). Nodes not named stay known: not every answer names all."""
+        self._nodes.update((number, (host, port)) for number, (host, port, _) in nodes.items())
+
+    async def ask(
+        self,
+        node: int | None,
+        request: Request[ResponseT],
+        *,
+        version: int | None = None,
+        timeout: float | None = None,
+        purpose: str = "",
+    ) -> ResponseT:
+        """The answer of this node, or of any; `timeout` covers connecting as well. Arguments as for `connection`."""
+        limit = self.settings.request_timeout if timeout is None else timeout
+        deadline = anyio.current_time() + limit
+        connection = await self.connection(node, purpose=purpose, timeout=limit)
+        return await connection.ask(request, version=version, timeout=deadline - anyio.current_time())
+
+    async def connection(
+        self, node: int | None, *, purpose: str = "", timeout: float | None = None
+    ) -> Connection:
+        """An open connection to this node, or to any that can be reached.
+
+        Whoever gives the same purpose shares the connection. A broker answers the requests of one connection one after
+        another, so what may wait long (a fetch) should have a purpose of its own. After a failure the next try waits
+        for the end of a pause, or fails at once where that wouldn't come before the time-out.
+        """
+        limit = self.settings.request_timeout if timeout is None else timeout
+        deadline = anyio.current_time() + limit
+        with anyio.move_on_after(limit):
+            if node is None:
+                return await self._any(purpose, deadline)
+            return await self._of(self._address(node)).connect(purpose, deadline, self._owner())
+        target = "any broker" if node is None else format_address(self._address(node))
+        raise ConnectionLost(f"can't reach {target}: not connected within {limit:g} s")
+
+    async def _any(self, purpose: str, deadline: float) -> Connection:
+        async with self._searching:
+            for connection in self._open(purpose):
+                return connection
+            problems: list[str] = []
+            candidates = self._candidates(purpose)
+            for left, endpoint in zip(range(len(candidates), 0, -1), candidates, strict=True):
+                share = (deadline - anyio.current_time()) / left
+                with anyio.move_on_after(share):
+                    try:
+                        return await endpoint.connect(purpose, deadline, self._owner())
+                    except ConnectionLost as error:
+                        problems.append(str(error))
+                        continue
+                problems.append(f"can't reach {endpoint.peer}: not connected within {share:g} s")
+            raise ConnectionLost("; ".join(problems))
+
+    def _open(self, purpose: str) -> Iterator[Connection]:
+        """Those that answer; one that let a request time out and was silent since is passed over."""
+        for endpoint in self._endpoints.values():
+            connection = endpoint.connections.get(purpose)
+            if connection is not None and connection.is_open and not connection.is_suspect:
+                yield connection
+
+    def _candidates(self, purpose: str) -> list[_Endpoint]:
+        """Nodes and bootstrap addresses by chance, but those last that failed, or are silent, lately."""
+        addresses = list(dict.fromkeys([*self._nodes.values(), *self.settings.bootstrap]))
+        self._random.shuffle(addresses)
+
+        def doubts(endpoint: _Endpoint) -> tuple[bool, float]:
+            connection = endpoint.connections.get(purpose)
+            return (connection is not None and connection.is_open, endpoint.backoff.until)
+
+        return sorted((self._of(address) for address in addresses), key=doubts)
+
+    def _address(self, node: int) -> Address:
+        address = self._nodes.get(node)
+        if address is None:
+            raise ConnectionLost(
+                f"where node {node} is isn't known: it may have left the cluster, ask for metadata"
+            )
+        return address
+
+    def _of(self, address: Address) -> _Endpoint:
+        if address not in self._endpoints:
+            pause = Backoff(self.settings.backoff_min, self.settings.backoff_max, self._random)
+            self._endpoints[address] = _Endpoint(address, self._dialer, pause, self.settings.backoff_max)
+        return self._endpoints[address]
+
+    def _owner(self) -> TaskGroup:
+        if self._tasks is None:
+            raise ConnectionLost(_CLOSED)
+        return self._tasks
+
+
+class _Endpoint:
+    """One address: its connections by purpose, and when it may be tried again."""
+
+    def __init__(self, address: Address, dialer: Dialer, backoff: Backoff, settled_after: float) -> None:
+        self.peer = format_address(address)
+        self.connections: dict[str, Connection] = {}
+        self.backoff = backoff
+        self._address = address
+        self._dialer = dialer
+        self._settled_after = settled_after
+        self._turns: dict[str, anyio.Lock] = {}
+        self._problem: KshareError | None = None
+        self._dialing: set[anyio.CancelScope] = set()
+        self._is_closed = False
+
+    async def connect(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
+        """The open connection, or a new one; whoever comes meanwhile waits for the same."""
+        async with self._turns.setdefault(purpose, anyio.Lock()):
+            connection = self.connections.get(purpose)
+            if connection is not None and connection.is_open:
+                return connection
+            with anyio.CancelScope() as dialing:
+                self._dialing.add(dialing)
+                try:
+                    await self._pause(deadline)
+                    return await self._dial(purpose, tasks)
+                finally:
+                    self._dialing.discard(dialing)
+            raise ConnectionLost(_CLOSED)
+
+    def close(self) -> None:
+        self._is_closed = True
+        for connection in self.connections.values():
+            connection.end(ConnectionLost(_CLOSED), is_ours=True)
+        for dialing in self._dialing:
+            dialing.cancel()
+
+    async def _pause(self, deadline: float) -> None:
+        if self.backoff.until >= deadline:
+            raise ConnectionLost(f"{self._problem or self.peer}; the next try comes after the deadline")
+        await anyio.sleep_until(self.backoff.until)
+        if self._is_closed:
+            raise ConnectionLost(_CLOSED)
+
+    async def _dial(self, purpose: str, tasks: TaskGroup) -> Connection:
+        try:
+            connection = await self._dialer.dial(self._address, tasks)
+        except KshareError as error:
+            self._failed(error)
+            raise
+        born = anyio.current_time()
+        self.connections[purpose] = connection
+        connection.on_closed(lambda error: self._on_closed(connection, error, born))
+        return connection
+
+    def _on_closed(self, connection: Connection, error: KshareError, born: float) -> None:
+        """One that breaks soon after it was made counts like one that couldn't be made."""
+        if connection.is_closed_by_us:
+            return
+        if anyio.current_time() - born > self._settled_after:
+            self.backoff.on_success()
+        self._failed(error)
+
+    def _failed(self, error: KshareError) -> None:
+        self._problem = error
+        self.backoff.on_failure(anyio.current_time())

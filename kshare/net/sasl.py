@@ -1,0 +1,173 @@
+"""SASL: proves who we are, by kafka-python's mechanisms, over requests that someone else sends.
+
+Decides how a refusal is told. The mechanisms compute passwords' hashes and may ask a Kerberos server, so they run in a
+thread. No secret gets into a text or a log.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, cast
+
+from anyio import to_thread
+
+from kshare.errors import AuthenticationFailed, ConfigError, KshareError
+from kshare.net.connection import Asks
+from kshare.net.settings import Security
+from kshare.protocol.error_codes import ErrorCode, error_name
+from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+
+log = logging.getLogger("kshare.net")
+
+_MOST_ROUNDS = 20
+"""SCRAM takes two, Kerberos a few: whoever wants more is playing."""
+
+
+class _Mechanism(Protocol):
+    def auth_bytes(self) -> bytes: ...
+
+    def receive(self, auth_bytes: bytes) -> object: ...
+
+    def is_done(self) -> bool: ...
+
+    def is_authenticated(self) -> bool: ...
+
+
+async def authenticate(ask: Asks, security: Security, host: str, peer: str) -> float | None:
+    """For how many seconds the broker believes us; None for as long as the connection lasts."""
+    token = await _fresh_token(security)
+    mechanism = await _begin(security, token, host)
+    await _choose_mechanism(ask, cast("str", security.sasl_mechanism), peer)
+    try:
+        lifetime_ms = await _converse(
+            ask, mechanism, f"{security.sasl_mechanism} as {security.username or 'ourselves'}"
+        )
+    except AuthenticationFailed as error:
+        raise AuthenticationFailed(_clean(f"{peer}: {error}", security, token)) from None
+    log.debug("authenticated with %s by %s", peer, security.sasl_mechanism)
+    return lifetime_ms / 1000 if lifetime_ms > 0 else None
+
+
+async def _begin(security: Security, token: str | None, host: str) -> _Mechanism:
+    try:
+        return cast("_Mechanism", await _in_thread(partial(_make_mechanism, security, token, host)))
+    except KshareError:
+        raise
+    except Exception as error:
+        text = f"{security.sasl_mechanism} can't begin: {type(error).__name__}: {error}"
+        raise AuthenticationFailed(_clean(text, security, token)) from None
+
+
+async def _converse(ask: Asks, mechanism: _Mechanism, what: str) -> int:
+    """Back and forth until the mechanism is content; the session's lifetime in milliseconds."""
+    said = b""
+    for _ in range(_MOST_ROUNDS):
+        try:
+            ours = await _in_thread(mechanism.auth_bytes)
+        except Exception as error:
+            raise AuthenticationFailed(f"{what} can't go on: {type(error).__name__}: {error}") from None
+        answer = await ask(SaslAuthenticateRequest(ours))
+        if answer.error_code:
+            reason = answer.error_message or error_name(answer.error_code)
+            raise AuthenticationFailed(f"{what} was refused: {reason}{_readable(said)}")
+        said = answer.auth_bytes
+        try:
+            await _in_thread(partial(mechanism.receive, said))
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise AuthenticationFailed(f"{what} was answered wrongly ({problem}){_readable(said)}") from None
+        if mechanism.is_done():
+            break
+    if not mechanism.is_done() or not mechanism.is_authenticated():
+        raise AuthenticationFailed(f"{what} came to no end{_readable(said)}")
+    return answer.session_lifetime_ms
+
+
+async def _choose_mechanism(ask: Asks, mechanism: str, peer: str) -> None:
+    answer = await ask(SaslHandshakeRequest(mechanism), version=1)
+    match answer.error_code:
+        case ErrorCode.NONE:
+            return
+        case ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise AuthenticationFailed(f"{peer} doesn't take {mechanism}: it offers {offered}")
+        case ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(
+                f"{peer} has no SASL on this listener: leave sasl_mechanism out, or use another port"
+            )
+        case code:
+            raise AuthenticationFailed(f"{peer} refused to begin {mechanism}: {error_name(code)}")
+
+
+def _make_mechanism(security: Security, token: str | None, host: str) -> _Mechanism:
+    from kafka.net.sasl import get_sasl_mechanism  # takes a tenth of a second, and only SASL needs it
+
+    make = cast("Callable[..., _Mechanism]", get_sasl_mechanism(security.sasl_mechanism))
+    match security.sasl_mechanism:
+        case "OAUTHBEARER":
+            return make(sasl_oauth_token_provider=_provider_of(cast("str", token)))
+        case "GSSAPI":
+            try:
+                return make(
+                    sasl_kerberos_service_name=security.kerberos_service_name,
+                    sasl_kerberos_domain_name=security.kerberos_domain_name or "",
+                    host=host,
+                )
+            except RuntimeError as error:
+                raise ConfigError(f"GSSAPI needs the package gssapi: pip install gssapi ({error})") from None
+        case "PLAIN":
+            user = cast("str", security.username)
+        case _:
+            user = (
+                cast("str", security.username).replace("=", "=3D").replace(",", "=2C")
+            )  # as RFC 5802 has it
+    return make(
+        sasl_mechanism=security.sasl_mechanism,
+        sasl_plain_username=user,
+        sasl_plain_password=security.password,
+    )
+
+
+def _provider_of(token: str) -> object:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return token
+
+    return Provider()
+
+
+async def _fresh_token(security: Security) -> str | None:
+    if security.sasl_mechanism != "OAUTHBEARER":
+        return None
+    give = cast("Callable[[], Any]", security.token)
+    try:
+        token = give() if inspect.iscoroutinefunction(give) else await _in_thread(give)
+        if inspect.isawaitable(token):
+            token = await token
+    except Exception as error:
+        raise AuthenticationFailed(f"the token function failed: {type(error).__name__}: {error}") from error
+    if not isinstance(token, str) or not token or "\x01" in token:
+        raise AuthenticationFailed(f"the token function gave no token but {type(token).__name__}")
+    return token
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _readable(said: bytes) -> str:
+    """What a broker put into its last word: OAUTHBEARER tells errors there, as JSON."""
+    text = bytes(said).decode("utf-8", "replace")
+    return f" ({text})" if text.startswith(("{", "e=")) else ""
+
+
+def _clean(text: str, security: Security, token: str | None) -> str:
+    for secret in (*security.secrets(), token):
+        if secret:
+            text = text.replace(secret, "***")
+    return text

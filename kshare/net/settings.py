@@ -1,0 +1,164 @@
+"""Everything that `net` is told: where the brokers are, how to prove who we are, how long to wait. Checked when made.
+
+Knows none of Kafka's dotted option names, and opens no file: what is in the files is looked at when connecting.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from kshare.errors import ConfigError
+from kshare.net.addresses import Address, parse_addresses
+from kshare.protocol.frames import MAX_FRAME
+
+Token: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
+
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+
+_LONGEST_S = 86_400.0
+_SMALLEST_LIMIT = 64 * 1024
+_FILES = ("ca_file", "cert_file", "key_file", "key_password")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """TLS and SASL. Secrets are in no repr."""
+
+    tls: bool | ssl.SSLContext = False
+    """True for the system's authorities, or `ca_file`; or a context of your own, used as it is."""
+    ca_file: str | Path | None = None
+    """Whose certificates to believe (PEM) instead of those the system believes."""
+    cert_file: str | Path | None = None
+    """Our own certificate (PEM), where the broker asks for one; may hold the key as well."""
+    key_file: str | Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    """Whether the broker's certificate must be for the host that we connect to."""
+    sasl_mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: Token | None = field(default=None, repr=False)
+    """For OAUTHBEARER: gives a fresh token whenever asked. A plain function runs in a thread, so it may block."""
+    kerberos_service_name: str = "kafka"
+    kerberos_domain_name: str | None = None
+    """The host name in the broker's principal, where it isn't the one that we connect to."""
+
+    def __post_init__(self) -> None:
+        self._check_tls()
+        self._check_sasl()
+
+    def _check_tls(self) -> None:
+        if not isinstance(self.tls, bool | ssl.SSLContext):
+            raise ConfigError(f"tls must be True, False or an ssl.SSLContext, not {type(self.tls).__name__}")
+        if not isinstance(self.check_hostname, bool):
+            raise ConfigError(f"check_hostname must be True or False, not {self.check_hostname!r}")
+        given = [name for name in _FILES if getattr(self, name) is not None]
+        given += [] if self.check_hostname else ["check_hostname=False"]
+        if given and self.tls is False:
+            raise ConfigError(f"{given[0]} is of no use without TLS: add tls=True")
+        if given and isinstance(self.tls, ssl.SSLContext):
+            raise ConfigError(
+                f"{given[0]} and a context of your own exclude each other: set it in the context"
+            )
+        for name in ("key_file", "key_password"):
+            if getattr(self, name) is not None and self.cert_file is None:
+                raise ConfigError(f"{name} belongs to a certificate: add cert_file")
+
+    def _check_sasl(self) -> None:
+        mechanism = self.sasl_mechanism
+        if mechanism is None:
+            for name in ("username", "password", "token"):
+                if getattr(self, name) is not None:
+                    raise ConfigError(
+                        f"{name} is given without sasl_mechanism: add one of {', '.join(MECHANISMS)}"
+                    )
+            return
+        if mechanism not in MECHANISMS:
+            near = get_close_matches(str(mechanism).upper(), MECHANISMS, 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MECHANISMS)}"
+            raise ConfigError(f"sasl_mechanism {mechanism!r} isn't known: {hint}")
+        if mechanism in PASSWORD_MECHANISMS:
+            self._check_password(mechanism)
+        elif mechanism == "OAUTHBEARER" and not callable(self.token):
+            raise ConfigError("OAUTHBEARER needs token: a function, plain or async, that gives a fresh token")
+        elif mechanism == "GSSAPI" and not self.kerberos_service_name:
+            raise ConfigError('GSSAPI needs kerberos_service_name, most often "kafka"')
+        if mechanism != "OAUTHBEARER" and self.token is not None:
+            raise ConfigError(
+                f'token is for OAUTHBEARER, not for {mechanism}: write sasl_mechanism="OAUTHBEARER"'
+            )
+
+    def _check_password(self, mechanism: str) -> None:
+        for name in ("username", "password"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value:
+                raise ConfigError(f"{mechanism} needs {name}, a string that isn't empty")
+            if "\0" in value:
+                raise ConfigError(f"{name} has a NUL character in it, which {mechanism} can't carry")
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not show up in any text."""
+        return tuple(secret for secret in (self.password, self.key_password) if secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetSettings:
+    """Durations are seconds."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str | None = "kshare"
+    security: Security = field(default_factory=Security)
+    connect_timeout: float = 10.0
+    """For all of it: TCP, TLS, versions, SASL."""
+    request_timeout: float = 30.0
+    """For requests that come with no deadline of their own."""
+    backoff_min: float = 0.05
+    """The pause after a failed connection; doubles with each further one, up to `backoff_max`."""
+    backoff_max: float = 1.0
+    max_response_bytes: int = MAX_FRAME
+
+    @classmethod
+    def parse(cls, bootstrap: str | Iterable[str], **options: Any) -> Self:
+        """From one flat set of options: those of this class and those of `Security`."""
+        own = {one.name for one in fields(cls)} - {"bootstrap", "security"}
+        secure = {one.name for one in fields(Security)}
+        for name in options:
+            if name not in own | secure:
+                near = get_close_matches(name, own | secure, 1)
+                raise ConfigError(
+                    f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+                )
+        security = Security(**{name: value for name, value in options.items() if name in secure})
+        rest = {name: value for name, value in options.items() if name in own}
+        return cls(bootstrap=parse_addresses(bootstrap), security=security, **rest)
+
+    def __post_init__(self) -> None:
+        if not self.bootstrap:
+            parse_addresses("")
+        if self.client_id is not None and not isinstance(self.client_id, str):
+            raise ConfigError(f"client_id must be a string, not {self.client_id!r}")
+        for name in ("connect_timeout", "request_timeout", "backoff_min", "backoff_max"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value <= _LONGEST_S:
+                raise ConfigError(
+                    f"{name} must be a number of seconds above 0 (at most a day), not {value!r}"
+                )
+        if self.backoff_max < self.backoff_min:
+            raise ConfigError(
+                f"backoff_max ({self.backoff_max}) must not be below backoff_min ({self.backoff_min})"
+            )
+        limit = self.max_response_bytes
+        if isinstance(limit, bool) or not isinstance(limit, int) or not _SMALLEST_LIMIT <= limit < 2**31:
+            raise ConfigError(
+                f"max_response_bytes must be from {_SMALLEST_LIMIT} to {2**31 - 1}, not {limit!r}"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,63 @@
+"""TLS: a context from the settings, and a stream wrapped with it."""
+
+from __future__ import annotations
+
+import ssl
+
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSStream
+
+from kshare.errors import ConfigError
+from kshare.net.settings import Security
+
+
+def make_context(security: Security) -> ssl.SSLContext:
+    """Reads the files that the settings name. Blocks: run it in a thread."""
+    if isinstance(security.tls, ssl.SSLContext):
+        return security.tls
+    context = _authorities(security)
+    context.check_hostname = security.check_hostname
+    if security.cert_file is not None:
+        _load_own_certificate(context, security)
+    return context
+
+
+async def wrap(stream: ByteStream, context: ssl.SSLContext, host: str) -> ByteStream:
+    """Shakes hands. Kafka's frames carry their length, so a stream cut short is noticed without TLS's farewell,
+    which nobody then needs to wait for when closing."""
+    name = host.partition("%")[0]  # a link-local address's zone is nothing that a certificate could hold
+    return await TLSStream.wrap(
+        stream, server_side=False, hostname=name, ssl_context=context, standard_compatible=False
+    )
+
+
+def _authorities(security: Security) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=security.ca_file)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"ca_file {security.ca_file}: no certificates in PEM form in it ({error.reason})"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"ca_file {security.ca_file} can't be read: {error.strerror}") from None
+
+
+def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
+    assert security.cert_file is not None
+
+    def password() -> str:
+        return security.key_password or ""  # without an answer OpenSSL would ask at the terminal
+
+    try:
+        context.load_cert_chain(security.cert_file, security.key_file, password)
+    except ssl.SSLError as error:
+        key = security.key_file or security.cert_file
+        hint = "" if security.key_password else "; if the key is encrypted, add key_password"
+        raise ConfigError(
+            f"cert_file {security.cert_file} with the key in {key} can't be used "
+            f"({error.reason or 'wrong form or password'}){hint}"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or 'cert_file or key_file'} can't be read: {error.strerror}"
+        ) from None

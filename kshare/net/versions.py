@@ -1,0 +1,64 @@
+"""What a broker said that it speaks (ApiVersions), and which version of a request follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+from kshare.errors import Unsupported
+from kshare.protocol.message import Request
+from kshare.protocol.messages import ApiVersionsResponse
+
+Range: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """Of one connection: listeners of one broker may differ."""
+
+    ranges: Mapping[int, Range]
+    """By API key: first and last version that the broker takes."""
+    features: Mapping[str, int]
+    """Levels switched on in the cluster."""
+    possible_features: Mapping[str, int]
+    """Levels that the broker's software could run."""
+
+    @classmethod
+    def of(cls, answer: ApiVersionsResponse) -> Self:
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
+            {feature.name: feature.max_version_level for feature in answer.finalized_features},
+            {feature.name: feature.max_version for feature in answer.supported_features},
+        )
+
+    def common(self, request: type[Request[Any]]) -> Range | None:
+        """First and last version that both sides know."""
+        theirs = self.ranges.get(request.API_KEY)
+        if theirs is None:
+            return None
+        first, last = max(theirs[0], request.VERSIONS[0]), min(theirs[1], request.VERSIONS[1])
+        return (first, last) if first <= last else None
+
+    def best(self, request: type[Request[Any]], peer: str) -> int:
+        """The highest version that both sides know."""
+        common = self.common(request)
+        if common is None:
+            raise Unsupported(self.explain_missing(request, peer))
+        return common[1]
+
+    def explain_missing(self, request: type[Request[Any]], peer: str) -> str:
+        name = request.NAME.removesuffix("Request")
+        theirs = self.ranges.get(request.API_KEY)
+        if theirs is None:
+            return (
+                f"{peer} doesn't know {name}: its Kafka is too old for it, or this listener doesn't serve it"
+            )
+        return (
+            f"{peer} speaks {name} {_text(theirs)}, kshare speaks {_text(request.VERSIONS)}: no version in common; "
+            + ("upgrade the broker" if theirs[1] < request.VERSIONS[0] else "upgrade kshare")
+        )
+
+
+def _text(versions: Range) -> str:
+    return f"v{versions[0]}" if versions[0] == versions[1] else f"v{versions[0]} to v{versions[1]}"
