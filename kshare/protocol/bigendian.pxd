@@ -1,42 +1,51 @@
 # What cython puts in place of bigendian.py's functions wherever a compiled module calls them.
+# Each checks its bounds once; what is written as shifts becomes one load or store and a byte swap.
+
+cdef extern from *:
+    """
+    static inline unsigned long long kshare_load(const unsigned char *at, int size) {
+        unsigned long long value = 0;
+        for (int i = 0; i < size; i++) value = (value << 8) | at[i];
+        return value;
+    }
+    static inline void kshare_store(unsigned char *at, int size, unsigned long long value) {
+        for (int i = size - 1; i >= 0; i--) { at[i] = (unsigned char) value; value >>= 8; }
+    }
+    """
+    unsigned long long kshare_load(const unsigned char *at, int size) noexcept
+    void kshare_store(unsigned char *at, int size, unsigned long long value) noexcept
+
+
+cdef inline const unsigned char *_room(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t size) except NULL:
+    if pos < 0 or pos + size > buf.shape[0]:
+        raise IndexError("cut short")
+    return <const unsigned char *> buf._data + pos
 
 cdef inline signed char int8(const unsigned char[::1] buf, Py_ssize_t pos):
-    return <signed char> buf[pos]
+    return <signed char> _room(buf, pos, 1)[0]
 
 cdef inline short int16(const unsigned char[::1] buf, Py_ssize_t pos):
-    return <short> ((buf[pos] << 8) | buf[pos + 1])
+    return <short> kshare_load(_room(buf, pos, 2), 2)
 
 cdef inline int int32(const unsigned char[::1] buf, Py_ssize_t pos):
-    cdef unsigned int value = 0
-    cdef int i
-    for i in range(4):
-        value = (value << 8) | buf[pos + i]
-    return <int> value
+    return <int> kshare_load(_room(buf, pos, 4), 4)
 
 cdef inline long long int64(const unsigned char[::1] buf, Py_ssize_t pos):
-    cdef unsigned long long value = 0
-    cdef int i
-    for i in range(8):
-        value = (value << 8) | buf[pos + i]
-    return <long long> value
+    return <long long> kshare_load(_room(buf, pos, 8), 8)
+
 
 cdef inline int put_int8(unsigned char[::1] buf, Py_ssize_t pos, signed char value) except -1:
-    buf[pos] = <unsigned char> value
+    kshare_store(<unsigned char *> _room(buf, pos, 1), 1, <unsigned long long> value)
     return 0
 
 cdef inline int put_int16(unsigned char[::1] buf, Py_ssize_t pos, short value) except -1:
-    buf[pos] = <unsigned char> (value >> 8)
-    buf[pos + 1] = <unsigned char> value
+    kshare_store(<unsigned char *> _room(buf, pos, 2), 2, <unsigned long long> value)
     return 0
 
 cdef inline int put_int32(unsigned char[::1] buf, Py_ssize_t pos, int value) except -1:
-    cdef int i
-    for i in range(4):
-        buf[pos + i] = <unsigned char> (value >> (24 - 8 * i))
+    kshare_store(<unsigned char *> _room(buf, pos, 4), 4, <unsigned long long> value)
     return 0
 
 cdef inline int put_int64(unsigned char[::1] buf, Py_ssize_t pos, long long value) except -1:
-    cdef int i
-    for i in range(8):
-        buf[pos + i] = <unsigned char> (value >> (56 - 8 * i))
+    kshare_store(<unsigned char *> _room(buf, pos, 8), 8, <unsigned long long> value)
     return 0

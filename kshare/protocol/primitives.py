@@ -146,6 +146,9 @@ def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
 # --- bytes and records (the same on the wire; records are kept as a view, bytes are copied out)
 
 
+NO_RECORDS = memoryview(b"")
+
+
 def _int32(buf: Buffer, pos: int) -> int:
     (value,) = struct.unpack_from(">i", buf, pos)
     return int(value)

@@ -76,6 +76,10 @@ def _read(one: Field, code: StructCode) -> list[str]:
     if kind.name == "uuid" and not kind.is_array:
         return [f"{target}, pos = {code.use('read_uuid')}(buf, pos)"]
     line = code.read_variable(one, "buf", "pos")[0].replace(one.attribute, target, 1)
+    if kind.name == "records" and not one.nullable:
+        # a partition that is named for its acknowledgements alone has none
+        empty = f"{target} = {code.use('NO_RECORDS')}"
+        return ["if view[pos] == 1:", f"    {empty}", "    pos += 1", "else:", f"    {line}"]
     if kind.name == "string" and one.nullable and not kind.is_array:
         return ["if view[pos] == 0:", f"    {target} = None", "    pos += 1", "else:", f"    {line}"]
     return [line]

@@ -13,6 +13,7 @@ import kshare.protocol.bigendian as bigendian
 from kshare.protocol.message import Response
 from kshare.protocol.primitives import (
     Buffer,
+    NO_RECORDS,
     UnencodableError,
     read_compact_nullable_string,
     read_compact_records,
@@ -364,7 +365,11 @@ def _fill_partition_data(item, view, buf, pos, version):  # type: (PartitionData
         item.acknowledge_error_message, pos = read_compact_nullable_string(buf, pos)
     item.current_leader = LeaderIdAndEpoch.__new__(LeaderIdAndEpoch)
     pos = _fill_leader_id_and_epoch(item.current_leader, view, buf, pos, version)
-    item.records, pos = read_compact_records(buf, pos)
+    if view[pos] == 1:
+        item.records = NO_RECORDS
+        pos += 1
+    else:
+        item.records, pos = read_compact_records(buf, pos)
     count = view[pos] - 1
     is_short = COMPILED and 0 <= count < 127 and count * 19 < len(view) - pos
     rows = _read_acquired_records_rows(view, pos + 1, count) if is_short else None
