@@ -99,7 +99,7 @@ class Assigned(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The group went on without us: the assignment is void, and so is everything acquired under it."""
+    """The group went on without us: the assignment is void. Share sessions, and what is acquired in them, live on."""
 
     error: BrokerError
 
