@@ -196,10 +196,11 @@ class Connection:
                 self._owed_since = anyio.current_time() if self._waiting or self._given_up else None
         except DecodeError as error:
             self.end(ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}"))
-        except anyio.EndOfStream as error:
-            self.end(ConnectionLost(f"{lost(error, self.peer)}{self._guess()}"))
         except Exception as error:
-            self.end(lost(error, self.peer))
+            ending = lost(error, self.peer)
+            if isinstance(ending, ConnectionLost):
+                ending = ConnectionLost(f"{ending}{self._guess()}")
+            self.end(ending)
 
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:
@@ -224,7 +225,10 @@ class Connection:
             return "; it looks like TLS: add tls=True"
         if self._opening.startswith(_HTTP):
             return "; it looks like HTTP: this isn't a Kafka listener"
-        if self._answers <= 1 and self._waiting and not self._settings.security.sasl_mechanism:
+        security = self._settings.security
+        if self._answers == 0 and security.tls is True and security.cert_file is None:
+            return "; if its listener asks for a certificate of ours, set cert_file"
+        if self._answers <= 1 and self._waiting and security.sasl_mechanism is None:
             return "; if its listener asks for SASL, set sasl_mechanism"
         return ""
 

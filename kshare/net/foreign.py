@@ -55,10 +55,14 @@ def reason(error: BaseException) -> str:
         return f"the name can't be resolved ({(error.strerror or str(error)).lower()})"
     if isinstance(error, UnicodeError):
         return "the name is no valid host name"
+    if isinstance(error, anyio.EndOfStream):
+        return "it closed the connection"
     if isinstance(error, anyio.ClosedResourceError):
         return "it was closed on this side"
-    if isinstance(error, OSError) and error.errno in errno.errorcode:
-        return os.strerror(error.errno).lower()  # asyncio puts the address into its own text, which we name anyway
+    if isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(
+            error.errno
+        ).lower()  # asyncio puts the address into its own text, which we name anyway
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error) or type(error).__name__

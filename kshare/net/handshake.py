@@ -19,7 +19,7 @@ from kshare.errors import ConnectionLost, KshareError, RequestTimedOut, Unsuppor
 from kshare.net import sasl, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
-from kshare.net.foreign import unreachable
+from kshare.net.foreign import reason, unreachable
 from kshare.net.settings import NetSettings
 from kshare.net.versions import BrokerVersions
 from kshare.protocol.envelopes import decode_response
@@ -92,16 +92,16 @@ class Dialer:
                 return stream
             attempt.step = "TLS handshake"
             return await tls.wrap(stream, self._context, host)
-        except anyio.EndOfStream:
-            await _abandon(stream)
-            raise ConnectionLost(
-                f"{attempt.peer} ended the TLS handshake: is its listener one for TLS?"
-            ) from None
         except BaseException as error:
             await _abandon(stream)
-            if isinstance(error, Exception):
-                raise unreachable(error, attempt.peer) from error
-            raise
+            if not isinstance(error, Exception):
+                raise
+            if stream is not None and not isinstance(error, ssl.SSLError | UnicodeError):
+                raise ConnectionLost(
+                    f"{attempt.peer} broke off the TLS handshake: is its listener one for TLS? "
+                    f"({reason(error)})"
+                ) from error
+            raise unreachable(error, attempt.peer) from error
 
     async def _log_in(self, connection: Connection, host: str) -> None:
         security = self._settings.security

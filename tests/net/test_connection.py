@@ -1,0 +1,339 @@
+"""One connection: answers reach their askers however the bytes come, and every bad peer ends it with a reason."""
+
+from __future__ import annotations
+
+import struct
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from kshare.errors import ConnectionLost, DecodeError, EncodeError, KshareError, RequestTimedOut, Unsupported
+from kshare.protocol.envelopes import encode_response
+from kshare.protocol.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    ListOffsetsRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
+from tests.net.peer import RANGES, Conversation, connected, peer, settings, versions_answer
+
+pytestmark = pytest.mark.anyio
+
+METADATA = MetadataRequest.VERSIONS[1]
+
+
+async def answer_metadata(talk: Conversation, name: str = "here", piece: int | None = None) -> None:
+    header, _ = await talk.request(MetadataRequest)
+    answer = MetadataResponse(cluster_id=name)
+    await talk.send(encode_response(answer, header.request_api_version, header.correlation_id), piece)
+
+
+async def echo(talk: Conversation) -> None:
+    await talk.greet()
+    while True:
+        await answer_metadata(talk)
+
+
+async def test_asks_in_the_highest_common_version() -> None:
+    ranges = RANGES | {MetadataRequest.API_KEY: (2, 9), FindCoordinatorRequest.API_KEY: (90, 99)}
+    asked: list[int] = []
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet(versions_answer(ranges))
+        while True:
+            header, _ = await talk.request(MetadataRequest)
+            assert header.client_id == "me"
+            asked.append(header.request_api_version)
+            await talk.answer(header, MetadataResponse())
+
+    async with peer(script) as address, connected(settings(address, client_id="me")) as connection:
+        await connection.ask(MetadataRequest([]))
+        await connection.ask(MetadataRequest([]), version=5)
+        assert asked == [9, 5]
+        assert connection.supports(MetadataRequest) == (2, 9)
+        assert connection.version_for(MetadataRequest) == 9
+        assert connection.supports(FindCoordinatorRequest) is None
+        with pytest.raises(
+            Unsupported, match=r"FindCoordinator v90 to v99, kshare speaks v0 to v6.*upgrade kshare"
+        ):
+            await connection.ask(FindCoordinatorRequest())
+        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+            await connection.ask(ListOffsetsRequest())
+        with pytest.raises(EncodeError):
+            await connection.ask(MetadataRequest(7))  # type: ignore[arg-type]
+        assert connection.is_open
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_one_byte_at_a_time(host: str) -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await answer_metadata(talk, "slow", piece=1)
+
+    async with peer(script, host=host) as address, connected(settings(address)) as connection:
+        assert (await connection.ask(MetadataRequest([]))).cluster_id == "slow"
+
+
+async def test_cut_at_every_boundary() -> None:
+    """Two answers in one stream of bytes, cut in two at each place in turn."""
+    length = 2 * len(encode_response(MetadataResponse(cluster_id="x"), METADATA, 1))
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        for cut in range(1, length):
+            both = bytearray()
+            for _ in range(2):
+                header, _ = await talk.request(MetadataRequest)
+                both += encode_response(MetadataResponse(cluster_id="x"), METADATA, header.correlation_id)
+            assert len(both) == length
+            await talk.send(both[:cut])
+            await checkpoint()
+            await talk.send(both[cut:])
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        for _ in range(1, length):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):
+                    tasks.start_soon(connection.ask, MetadataRequest([]))
+
+
+async def test_each_asker_gets_its_own_answer() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        requests = [await talk.request(FindCoordinatorRequest) for _ in range(20)]
+        for header, request in reversed(requests):
+            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+
+    got: dict[str, str] = {}
+
+    async def ask(key: str) -> None:
+        got[key] = (await connection.ask(FindCoordinatorRequest(key=key), version=2)).host
+
+    async with (
+        peer(script) as address,
+        connected(settings(address)) as connection,
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(20):
+            tasks.start_soon(ask, f"g{number}")
+    assert got == {f"g{number}": f"g{number}" for number in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (struct.pack(">i", -1), "frame of -1 bytes announced"),
+        (struct.pack(">i", 70_000) + b"x" * 10, "frame of 70000 bytes announced, 65536 are allowed"),
+        (struct.pack(">i", 2) + b"xx", "no room for its correlation id"),
+        (struct.pack(">ii", 4, 12345), "12345 belongs to no request under way"),
+        (struct.pack(">ii", 4, -5), "-5 belongs to no request under way"),
+    ],
+)
+async def test_garbage_ends_it_with_the_reason(bad: bytes, says: str) -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await talk.request(MetadataRequest)
+        await talk.request(MetadataRequest)
+        await talk.send(bad)
+        await talk.silence()
+
+    reasons: list[str] = []
+
+    async def ask() -> None:
+        with pytest.raises(ConnectionLost) as caught:
+            await connection.ask(MetadataRequest([]))
+        reasons.append(str(caught.value))
+
+    async with peer(script) as address, connected(settings(address, max_response_bytes=65536)) as connection:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+        assert len(reasons) == 2
+        assert all(says in reason for reason in reasons)
+        with pytest.raises(ConnectionLost, match="what is no answer"):
+            await connection.ask(MetadataRequest([]))
+
+
+async def test_an_answer_that_cannot_be_decoded_concerns_its_asker_only() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        header, _ = await talk.request(MetadataRequest)
+        await talk.send(struct.pack(">iiB", 5, header.correlation_id, 0))
+        await answer_metadata(talk, "fine")
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        with pytest.raises(DecodeError):
+            await connection.ask(MetadataRequest([]))
+        assert (await connection.ask(MetadataRequest([]))).cluster_id == "fine"
+
+
+async def test_the_end_of_the_stream_fails_every_ask_and_is_told_once() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await answer_metadata(talk)
+        await talk.request(MetadataRequest)
+
+    told: list[KshareError] = []
+    async with peer(script) as address, connected(settings(address)) as connection:
+        connection.on_closed(told.append)
+        await connection.ask(MetadataRequest([]))
+        assert not told
+        with pytest.raises(ConnectionLost, match=r"closed the connection$"):
+            await connection.ask(MetadataRequest([]))
+        await connection.wait_closed()
+        assert [type(error) for error in told] == [ConnectionLost]
+        assert connection.why_closed is told[0]
+        assert not connection.is_closed_by_us
+        connection.on_closed(told.append)
+        assert told == [connection.why_closed] * 2
+
+
+async def test_hung_up_on_at_the_first_request() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await talk.request(MetadataRequest)
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        with pytest.raises(ConnectionLost, match="if its listener asks for SASL, set sasl_mechanism"):
+            await connection.ask(MetadataRequest([]))
+
+
+async def test_a_late_answer_is_dropped() -> None:
+    asked_twice = anyio.Event()
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        first, _ = await talk.request(MetadataRequest)
+        second, _ = await talk.request(MetadataRequest)
+        asked_twice.set()
+        await talk.answer(first, MetadataResponse(cluster_id="late"))
+        await talk.answer(second, MetadataResponse(cluster_id="in time"))
+        await echo_rest(talk)
+
+    async def echo_rest(talk: Conversation) -> None:
+        while True:
+            await answer_metadata(talk)
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        with pytest.raises(RequestTimedOut, match=r"didn't answer MetadataRequest within 0.05 s"):
+            await connection.ask(MetadataRequest([]), timeout=0.05)
+        assert connection.is_suspect
+        assert (await connection.ask(MetadataRequest([]))).cluster_id == "in time"
+        assert not connection.is_suspect
+        assert asked_twice.is_set()
+        assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
+
+
+async def test_long_silence_ends_it() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await talk.silence()
+
+    async with peer(script) as address, connected(settings(address, request_timeout=0.1)) as connection:
+        with pytest.raises(RequestTimedOut):
+            await connection.ask(MetadataRequest([]))
+        with pytest.raises(RequestTimedOut):
+            await connection.ask(MetadataRequest([]))
+        with pytest.raises(ConnectionLost, match="owes an answer and has been silent"):
+            await connection.ask(MetadataRequest([]))
+
+
+async def test_no_time_at_all() -> None:
+    async with peer(echo) as address, connected(settings(address)) as connection:
+        with pytest.raises(RequestTimedOut):
+            await connection.ask(MetadataRequest([]), timeout=0)
+        with pytest.raises(RequestTimedOut):
+            await connection.ask(MetadataRequest([]), timeout=-1)
+        assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
+
+
+async def test_cancelled_at_each_await_it_stays_of_use() -> None:
+    async with peer(echo) as address, connected(settings(address)) as connection:
+        for steps in range(12):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(connection.ask, MetadataRequest([]))
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
+
+
+async def test_a_peer_that_stops_reading() -> None:
+    """Nothing of a request that is stuck half-way may be followed by another: the connection is over."""
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await anyio.sleep_forever()
+
+    big = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 1000)
+    async with peer(script) as address, connected(settings(address)) as connection:
+        with pytest.raises(ConnectionLost, match="stopped reading in the middle of a request"):
+            await connection.ask(big, timeout=0.2)
+        assert not connection.is_open
+
+
+async def test_closing_waits_for_nobody() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await anyio.sleep_forever()
+
+    async def ask() -> None:
+        with pytest.raises(ConnectionLost, match="closed on this side"):
+            await connection.ask(MetadataRequest([]))
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            await connection.aclose()
+            await connection.aclose()
+        assert connection.is_closed_by_us
+        assert "closed" in repr(connection)
+
+
+async def test_alone_on_the_connection() -> None:
+    """Those already sent are answered first, those that come meanwhile wait."""
+    seen: list[str] = []
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        while True:
+            header, request = await talk.request(FindCoordinatorRequest)
+            seen.append(request.key)
+            await talk.answer(header, FindCoordinatorResponse())
+
+    async def ask(key: str) -> None:
+        await connection.ask(FindCoordinatorRequest(key=key), version=2)
+
+    async def too_late() -> None:
+        with pytest.raises(RequestTimedOut):
+            await connection.ask(FindCoordinatorRequest(), timeout=0.05)
+        timed_out.set()
+
+    timed_out = anyio.Event()
+    async with (
+        peer(script) as address,
+        connected(settings(address)) as connection,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(ask, "before")
+        await anyio.wait_all_tasks_blocked()
+        async with connection.alone() as alone:
+            tasks.start_soon(ask, "meanwhile")
+            await anyio.wait_all_tasks_blocked()
+            for number in range(3):
+                await alone(FindCoordinatorRequest(key=str(number)), version=2)
+        async with connection.alone():
+            tasks.start_soon(too_late)
+            await timed_out.wait()
+    assert seen == ["before", "0", "1", "2", "meanwhile"]
+
+
+async def test_correlation_ids_begin_anew_before_they_overflow() -> None:
+    async with peer(echo) as address, connected(settings(address)) as connection:
+        connection._last_id = 2**31 - 3
+        for _ in range(5):
+            await connection.ask(MetadataRequest([]))
+        assert connection._last_id == 3

@@ -1,0 +1,135 @@
+"""Settings: what is understood, and what every refusal says to write instead."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import pytest
+
+from kshare.errors import ConfigError
+from kshare.net.addresses import format_address, parse_addresses
+from kshare.net.settings import NetSettings, Security
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("localhost:9092", (("localhost", 9092),)),
+        (" a:1 , b:65535 ,", (("a", 1), ("b", 65535))),
+        ("[::1]:9092,[fe80::1%eth0]:1", (("::1", 9092), ("fe80::1%eth0", 1))),
+        (["a:1", "b:2,a:1"], (("a", 1), ("b", 2))),
+        ("under_score.example.:9092", (("under_score.example.", 9092),)),
+    ],
+)
+def test_addresses(text: str | list[str], expected: tuple[tuple[str, int], ...]) -> None:
+    assert parse_addresses(text) == expected
+    assert parse_addresses(",".join(map(format_address, expected))) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "write at least one host:port"),
+        (" , ", "write at least one host:port"),
+        ([], "write at least one host:port"),
+        ("localhost", "write host:port, such as localhost:9092"),
+        (":9092", "write host:port"),
+        ("localhost:", "'' is no port"),
+        ("localhost:http", "'http' is no port"),
+        ("localhost:0", "from 1 to 65535"),
+        ("localhost:65536", "from 1 to 65535"),
+        ("localhost:-1", "is no port"),
+        ("localhost:9٣", "is no port"),
+        ("localhost:" + "9" * 5000, "is no port"),
+        ("::1:9092", "in brackets"),
+        ("[::1]", "[::1]:9092"),
+        ("[::1", "[::1]:9092"),
+        ("[]:9092", "[::1]:9092"),
+        ("SASL_SSL://a:9092", "without the SASL_SSL://"),
+        ("a b:9092", "no host name"),
+        ("user@a:9092", "no host name"),
+        (9092, "host:port"),
+        ([9092], "host:port"),
+    ],
+)
+def test_addresses_that_are_none(text: Any, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_addresses(text)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tls": "yes"}, "tls must be True, False or an ssl.SSLContext"),
+        ({"ca_file": "x"}, "ca_file is of no use without TLS: add tls=True"),
+        ({"check_hostname": False}, "add tls=True"),
+        ({"tls": True, "check_hostname": 0}, "check_hostname must be True or False"),
+        ({"tls": ssl.create_default_context(), "cert_file": "x"}, "set it in the context"),
+        ({"tls": True, "key_file": "x"}, "add cert_file"),
+        ({"tls": True, "key_password": "x"}, "add cert_file"),
+        ({"password": "x"}, "without sasl_mechanism"),
+        ({"token": str}, "without sasl_mechanism"),
+        (
+            {"sasl_mechanism": "scram-sha-512", "username": "a", "password": "b"},
+            "did you mean 'SCRAM-SHA-512'?",
+        ),
+        ({"sasl_mechanism": "quux"}, "there are PLAIN, SCRAM-SHA-256"),
+        ({"sasl_mechanism": 7}, "there are PLAIN, SCRAM-SHA-256"),
+        ({"sasl_mechanism": "PLAIN", "username": "a"}, "PLAIN needs password"),
+        ({"sasl_mechanism": "PLAIN", "password": "a"}, "PLAIN needs username"),
+        ({"sasl_mechanism": "PLAIN", "username": "a\0b", "password": "b"}, "username has a NUL"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs token"),
+        ({"sasl_mechanism": "OAUTHBEARER", "token": "ey"}, "OAUTHBEARER needs token"),
+        ({"sasl_mechanism": "GSSAPI", "kerberos_service_name": ""}, "kerberos_service_name"),
+        (
+            {"sasl_mechanism": "PLAIN", "username": "a", "password": "b", "token": str},
+            "token is for OAUTHBEARER",
+        ),
+    ],
+)
+def test_security_that_contradicts_itself(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Security(**options)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"request_timeout": 0}, "request_timeout must be a number of seconds above 0"),
+        ({"connect_timeout": float("inf")}, "at most a day"),
+        ({"connect_timeout": float("nan")}, "connect_timeout"),
+        ({"backoff_min": True}, "backoff_min"),
+        ({"backoff_min": 2, "backoff_max": 1}, "must not be below backoff_min"),
+        ({"client_id": 1}, "client_id must be a string"),
+        ({"max_response_bytes": 10}, "max_response_bytes must be from 65536"),
+        ({"max_response_bytes": 2**31}, "to 2147483647"),
+        ({"sasl_mechanisn": "PLAIN"}, "did you mean sasl_mechanism?"),
+    ],
+)
+def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NetSettings.parse("localhost:9092", **options)
+    assert says in str(caught.value)
+
+
+def test_no_bootstrap_at_all() -> None:
+    with pytest.raises(ConfigError, match="host:port"):
+        NetSettings(bootstrap=())
+
+
+def test_secrets_are_in_no_repr() -> None:
+    settings = NetSettings.parse(
+        "a:1",
+        tls=True,
+        cert_file="c",
+        key_password="hush-key",
+        sasl_mechanism="PLAIN",
+        username="alice",
+        password="hush-password",
+    )
+    assert "alice" in repr(settings)
+    assert "hush" not in repr(settings)
+    assert settings.security.secrets() == ("hush-password", "hush-key")
