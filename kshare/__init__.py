@@ -1,4 +1,12 @@
-"""Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire."""
+"""Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire.
+
+This is the whole public surface. The consumer is loaded when it is first named, so that the codecs alone stay quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from kshare.errors import (
     AcknowledgeError,
@@ -14,6 +22,10 @@ from kshare.errors import (
     Unsupported,
 )
 
+if TYPE_CHECKING:
+    from kshare.client.consumer import ShareConsumer
+    from kshare.client.record import ShareBatch, ShareRecord
+
 __all__ = [
     "AcknowledgeError",
     "AuthenticationFailed",
@@ -25,5 +37,20 @@ __all__ = [
     "EncodeError",
     "KshareError",
     "RequestTimedOut",
+    "ShareBatch",
+    "ShareConsumer",
+    "ShareRecord",
     "Unsupported",
 ]
+
+_LATE = {
+    "ShareBatch": "kshare.client.record",
+    "ShareConsumer": "kshare.client.consumer",
+    "ShareRecord": "kshare.client.record",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)

@@ -19,6 +19,7 @@ import anyio
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.errors import ConnectionLost, DecodeError, RequestTimedOut
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
 from kshare.state.acks import PartitionAcks
 from kshare.state.session import Acks, Answer, FetchLimits, Leader, Partition, Sent, ShareSession
@@ -96,6 +97,11 @@ class NodeSession:
         if self.session.is_open or self.books:
             self._lose(reason)
 
+    def lose_topic(self, topic_id: bytes) -> None:
+        """Nothing of this topic can be settled any more."""
+        for partition in [partition for partition in self.books if partition[0] == topic_id]:
+            self._holdings.lose(self.books[partition])
+
     # --- what is next
 
     def _next(self) -> Sent | None:
@@ -149,7 +155,9 @@ class NodeSession:
         if answer.is_stale:
             return True
         if answer.error:
-            self._lose(f"error {answer.error} {answer.message or ''}")
+            self._lose(f"{error_name(answer.error)} {answer.message or ''}")
+            # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
+            self._on_moved(list(self.session.wanted), [])
             return False
         self._apply(sent, answer)
         return not answer.failed

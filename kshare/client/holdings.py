@@ -32,7 +32,8 @@ class Holdings:
         self.keeper = keeper
         self.memory = AcceptedMemory()
         self.leases: set[Lease] = set()
-        self.outcomes: list[Outcome] = []
+        self.results: dict[Partition, int | None] = {}
+        """Since the last commit, by partition: 0 confirmed, an error code, None for an open outcome."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self._clock = clock
@@ -119,7 +120,8 @@ class Holdings:
         """The broker's word on acknowledgements, or that there is none."""
         now = self._clock()
         for outcome in outcomes:
-            self.outcomes.append(outcome)
+            if outcome.is_open or outcome.error or outcome.partition not in self.results:
+                self.results[outcome.partition] = None if outcome.is_open else outcome.error
             for lease in outcome.renewed:
                 self.keeper.on_renewed(lease, now)
             if not outcome.error and not outcome.is_open and len(self.memory):

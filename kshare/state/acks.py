@@ -112,6 +112,12 @@ class Lease:
         self.states[index] = kind
         return True
 
+    def decide_if_held(self, offset: int, kind: int) -> None:
+        """What happens without the user's word, and never against it."""
+        index = offset - self.first
+        if self.states[index] in (HELD, _SENT | RENEW):
+            self.states[index] = kind
+
     def decide_held(self, kind: int) -> int:
         """Decide all that isn't yet (a renewal decides nothing); how many these were."""
         held = self.count(HELD)

@@ -184,3 +184,13 @@ async def test_the_first_request_asks_for_what_is_wanted() -> None:
     first = broker.requests[0]
     assert isinstance(first, ShareFetchRequest)
     assert first.topics[0].partitions[0].partition_index == 0
+
+
+async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        batch = await rig.next_batch()
+        rig.node.lose_topic(PARTITION[0])
+        assert not batch.lease.decide(0, 1)
+        assert rig.node.is_clear
+        assert rig.holdings.held == 0

@@ -1,0 +1,134 @@
+"""The share consumer: what users hold. Owns every task of its own; hands out records, takes decisions.
+
+    async with ShareConsumer("localhost:9092", group="orders", topics=["orders"]) as consumer:
+        async for record in consumer:
+            await ship(record.value)
+
+Implicit acknowledgement: a record is accepted when the loop comes back for the next one. However the loop ends (break,
+return, an exception, cancellation), the record at hand is not accepted: closing releases it, and it comes again.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.group import GroupMember
+from kshare.client.holdings import Holdings
+from kshare.client.record import ShareBatch
+from kshare.client.streams import BatchStream, RecordStream
+from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.net.share_groups import require_share_groups
+from kshare.protocol.messages import ShareAcknowledgeRequest
+from kshare.state.leases import LeaseKeeper
+
+TopicPartition = tuple[str, int]
+_RENEWING_VERSION = 2
+
+
+class ShareConsumer:
+    """Options are those of `ConsumerConfig`; Kafka's dotted names are understood."""
+
+    def __init__(self, bootstrap_servers: str, **options: Any) -> None:
+        self.config = ConsumerConfig.make(bootstrap_servers, options)
+        self._settings = NetSettings.parse(
+            bootstrap_servers,
+            client_id=self.config.client_id,
+            request_timeout=self.config.request_timeout,
+            **self.config.security,
+        )
+        self._holdings: Holdings | None = None
+
+    async def __aenter__(self) -> Self:
+        """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        self._pool = await Pool(self._settings).__aenter__()
+        try:
+            connection = await self._pool.connection(None)
+            require_share_groups(connection)
+        except BaseException:
+            await self._pool.__aexit__(None, None, None)
+            raise
+        speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
+        keeper = LeaseKeeper(
+            can_renew=self.config.renew_leases and speaks_renewal, longest_s=self.config.longest_lease
+        )
+        self._holdings = Holdings(most=self.config.max_records, keeper=keeper, clock=anyio.current_time)
+        self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
+        self._member = GroupMember(self.config, self._pool, self._holdings, self._tasks)
+        self._tasks.start_soon(self._member.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left."""
+        with anyio.move_on_after(self.config.close_timeout, shield=True):
+            await self._member.close()
+        self._tasks.cancel_scope.cancel()
+        # Not within a scope of our own: these two are left in the order in which they were entered.
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            await self._pool.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> RecordStream:
+        """Record by record."""
+        return RecordStream(self._next_batch, self._held().tell, is_implicit=self._is_implicit)
+
+    def batches(self) -> BatchStream:
+        """Batch by batch: records of one partition that were acquired together."""
+        return BatchStream(self._next_batch, self._held().tell, is_implicit=self._is_implicit)
+
+    async def commit(self) -> dict[TopicPartition, KshareError | None]:
+        """Wait until everything acknowledged so far is confirmed or refused; says which, by partition, since last time.
+
+        Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
+        """
+        holdings = self._held()
+        try:
+            with anyio.fail_after(self.config.request_timeout):
+                holdings.tell()
+                while not self._member.is_clear:
+                    await holdings.listen().wait()
+        except TimeoutError:
+            raise RequestTimedOut(
+                "acknowledgements weren't confirmed in time; what became of them is open"
+            ) from None
+        results, holdings.results = holdings.results, {}
+        return {
+            (self._member.name_of(topic_id) or topic_id.hex(), number): _error(code)
+            for (topic_id, number), code in results.items()
+        }
+
+    async def _next_batch(self) -> ShareBatch:
+        holdings = self._held()
+        while True:
+            batch = holdings.next_batch()
+            if batch:
+                return batch
+            if self._member.failure:
+                raise self._member.failure
+            holdings.arrived = anyio.Event()
+            holdings.tell()
+            await holdings.arrived.wait()
+
+    @property
+    def _is_implicit(self) -> bool:
+        return self.config.acknowledgement == "implicit"
+
+    def _held(self) -> Holdings:
+        if self._holdings is None:
+            raise KshareError("the consumer isn't open: write `async with ShareConsumer(...) as consumer:`")
+        return self._holdings
+
+
+def _error(code: int | None) -> KshareError | None:
+    if code is None:
+        return ConnectionLost("the connection broke before the answer came: the outcome is open")
+    return BrokerError(code, "acknowledgement refused") if code else None

@@ -1,0 +1,224 @@
+"""The consumer's part in its group: heartbeats, the assignment, and a task for every broker that leads some of it.
+
+Drives `state/membership` and `state/cluster` with `net`. Decides nothing itself but which task fetches from which
+broker: each partition from its leader, as metadata has it.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.fetch import NodeSession
+from kshare.client.holdings import Holdings
+from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
+from kshare.net.connection import Connection
+from kshare.net.pool import Pool
+from kshare.protocol.message import Request
+from kshare.state.cluster import ClusterView, TopicGone
+from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
+from kshare.state.session import Leader, Partition, ShareSession
+
+log = logging.getLogger("kshare.client")
+
+_NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
+_LONGEST_SLEEP_S = 1.0
+
+
+def new_member_id() -> str:
+    """A uuid in Kafka's form, the only one that Kafka 4.1 fetches with."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+class GroupMember:
+    """`failure` is set when nothing that waiting would heal has happened."""
+
+    def __init__(self, config: ConsumerConfig, pool: Pool, holdings: Holdings, tasks: TaskGroup) -> None:
+        self.failure: KshareError | None = None
+        self._config = config
+        self._pool = pool
+        self._holdings = holdings
+        self._tasks = tasks
+        self._membership = Membership(config.group, new_member_id(), config.topics, config.rack)
+        self._cluster = ClusterView()
+        self._cluster.want(config.topics)
+        self._nodes: dict[int, NodeSession] = {}
+        self._ended: dict[int, anyio.Event] = {}
+        self._connections: dict[int, Connection] = {}
+        self._news = anyio.Event()
+
+    @property
+    def is_clear(self) -> bool:
+        """No acknowledgement is waiting to leave or to be answered."""
+        return all(node.is_clear for node in self._nodes.values())
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._cluster.name_of(topic_id)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep, self._heartbeat)
+            tasks.start_soon(self._keep, self._refresh_metadata)
+
+    async def close(self) -> None:
+        """Settle what was acknowledged, give the rest back, leave the group."""
+        async with anyio.create_task_group() as tasks:
+            for number, node in self._nodes.items():
+                tasks.start_soon(self._close_node, number, node)
+        self._membership.leave(anyio.current_time())
+        while self._membership.state is not State.LEFT:
+            await self._heartbeat()
+
+    async def _close_node(self, number: int, node: NodeSession) -> None:
+        node.stop()
+        await self._ended[number].wait()
+        await node.close()
+
+    # --- tasks
+
+    async def _keep(self, step: Callable[[], Awaitable[float | None]]) -> None:
+        """Run a step again and again, sleeping as long as it says (or until there is news)."""
+        while self.failure is None and self._membership.state is not State.LEFT:
+            wake_at = await step()
+            now = anyio.current_time()
+            pause = _LONGEST_SLEEP_S if wake_at is None else min(max(0.0, wake_at - now), _LONGEST_SLEEP_S)
+            with anyio.move_on_after(pause):
+                await self._news.wait()
+
+    async def _heartbeat(self) -> float | None:
+        membership = self._membership
+        looking = membership.find_coordinator(anyio.current_time())
+        if looking:
+            try:
+                answer = await self._pool.ask(None, looking, timeout=self._config.request_timeout)
+            except _NO_ANSWER as error:
+                log.info("looking for the coordinator: %s", error)
+                membership.on_no_answer(anyio.current_time())
+                return membership.wake_at
+            self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
+            found = membership.coordinator
+            if found:
+                self._pool.learn({found.node: (found.host, found.port, None)})
+        beat = membership.next_heartbeat(anyio.current_time())
+        if beat and membership.coordinator:
+            try:
+                reply = await self._pool.ask(
+                    membership.coordinator.node, beat, timeout=self._config.request_timeout
+                )
+            except _NO_ANSWER as error:
+                log.info("heartbeat: %s", error)
+                membership.on_no_answer(anyio.current_time())
+                return membership.wake_at
+            self._on_events(membership.on_response(beat, reply, anyio.current_time()))
+        return membership.wake_at
+
+    async def _refresh_metadata(self) -> float | None:
+        request = self._cluster.request(anyio.current_time())
+        if request is None:
+            return self._cluster.wake_at
+        try:
+            response = await self._pool.ask(None, request, timeout=self._config.request_timeout)
+        except _NO_ANSWER as error:
+            log.info("metadata: %s", error)
+            self._cluster.on_no_answer()
+            return self._cluster.wake_at
+        events = self._cluster.on_metadata(request, response, anyio.current_time())
+        self._pool.learn(self._cluster.nodes)
+        for event in events:
+            if isinstance(event, TopicGone):
+                self._bury(event)
+        self._share_out()
+        return self._cluster.wake_at
+
+    # --- what follows
+
+    def _on_events(self, events: Sequence[object]) -> None:
+        for event in events:
+            match event:
+                case Assigned(partitions):
+                    self._cluster.want(self._config.topics, partitions.keys())
+                    self._share_out()
+                case Lost(error):
+                    # The assignment is void, what was acquired is not: sessions outlive membership (measured).
+                    log.warning("%s: joining again", error)
+                    self._share_out()
+                case GroupFull(error, _):
+                    log.warning("%s: waiting for a place", error)
+                case Failed(error):
+                    self.failure = error
+                    self._holdings.arrived.set()
+                case _:
+                    log.debug("%s", event)
+        self._wake()
+
+    def _share_out(self) -> None:
+        """Each partition to the task of its leader; partitions without a known leader wait for metadata."""
+        wanted: dict[int, list[Partition]] = {}
+        for topic_id, numbers in self._membership.assignment.items():
+            for number in numbers:
+                found = self._cluster.leader_of(topic_id, number)
+                if found:
+                    wanted.setdefault(found[0], []).append((topic_id, number))
+        for node in wanted.keys() - self._nodes.keys():
+            self._start(node)
+        for number, session in self._nodes.items():
+            session.want(wanted.get(number, []))
+
+    def _bury(self, gone: TopicGone) -> None:
+        """Deleted, or recreated under another id: what was acquired of it can't be settled any more."""
+        log.warning("topic %s is gone: what is held of it is lost", gone.name or gone.topic_id.hex())
+        for node in self._nodes.values():
+            node.lose_topic(gone.topic_id)
+        self._holdings.memory.forget_topic(gone.topic_id)
+
+    def _start(self, node: int) -> None:
+        session = NodeSession(
+            node,
+            ShareSession(self._config.group, self._membership.member_id),
+            partial(self._ask_to_fetch, node),
+            self._config,
+            self._holdings,
+            self._cluster.name_of,
+            self._on_moved,
+        )
+        self._nodes[node] = session
+        self._ended[node] = anyio.Event()
+        self._tasks.start_soon(self._run_node, node, session)
+
+    async def _run_node(self, number: int, node: NodeSession) -> None:
+        try:
+            await node.run()
+        except KshareError as error:
+            self.failure = error
+            self._holdings.arrived.set()
+        finally:
+            self._ended[number].set()
+
+    async def _ask_to_fetch(self, node: int, request: Request[Any], timeout: float) -> Any:
+        """On a connection of its own: a fetch that waits for records must not hold up heartbeats.
+
+        The session lives and dies with the connection, so its end is told to the session even while nothing is asked.
+        """
+        connection = await self._pool.connection(node, purpose="fetch", timeout=timeout)
+        if self._connections.get(node) is not connection:
+            self._connections[node] = connection
+            session = self._nodes[node]
+            connection.on_closed(lambda error: session.on_connection_closed(str(error)))
+        return await connection.ask(request, timeout=timeout)
+
+    def _on_moved(self, partitions: Sequence[Partition], leaders: Sequence[Leader]) -> None:
+        self._cluster.on_moved(partitions, leaders)
+        self._share_out()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
