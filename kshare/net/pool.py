@@ -169,6 +169,8 @@ class _Endpoint:
             connection = self.connections.get(purpose)
             if connection is not None and connection.is_open:
                 return connection
+            if self._is_closed:
+                raise ConnectionLost(_CLOSED)
             with anyio.CancelScope() as dialing:
                 self._dialing.add(dialing)
                 try:
@@ -189,8 +191,6 @@ class _Endpoint:
         if self.backoff.until >= deadline:
             raise ConnectionLost(f"{self._problem or self.peer}; the next try comes after the deadline")
         await anyio.sleep_until(self.backoff.until)
-        if self._is_closed:
-            raise ConnectionLost(_CLOSED)
 
     async def _dial(self, purpose: str, tasks: TaskGroup) -> Connection:
         try:

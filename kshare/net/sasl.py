@@ -146,7 +146,8 @@ async def _fresh_token(security: Security) -> str | None:
         return None
     give = cast("Callable[[], Any]", security.token)
     try:
-        token = give() if inspect.iscoroutinefunction(give) else await _in_thread(give)
+        # In a list, because trio lets no thread give an awaitable; a function with `async def` only makes one.
+        [token] = [give()] if inspect.iscoroutinefunction(give) else await _in_thread(lambda: [give()])
         if inspect.isawaitable(token):
             token = await token
     except Exception as error:

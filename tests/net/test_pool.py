@@ -1,0 +1,285 @@
+"""The pool: who shares a connection, what happens when nodes fail and come back, and that it ends whatever happens."""
+
+from __future__ import annotations
+
+from random import Random
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from kshare.errors import AuthenticationFailed, ConnectionLost, RequestTimedOut
+from kshare.net.addresses import Address, format_address
+from kshare.net.backoff import Backoff
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.messages import (
+    MetadataRequest,
+    MetadataResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from tests.net.peer import Conversation, Script, peer, settings
+
+pytestmark = pytest.mark.anyio
+
+
+def naming(name: str, greeted: list[str] | None = None) -> Script:
+    """A broker that says its name."""
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        if greeted is not None:
+            greeted.append(name)
+        while True:
+            header, _ = await talk.request(MetadataRequest)
+            await talk.answer(header, MetadataResponse(cluster_id=name))
+
+    return script
+
+
+async def silent(talk: Conversation) -> None:
+    await talk.greet()
+    await talk.silence()
+
+
+async def hanging_up(talk: Conversation) -> None:
+    await talk.greet()
+    await talk.request(MetadataRequest)
+
+
+async def free_address() -> Address:
+    """Where nobody listens."""
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        return "127.0.0.1", listener.extra(anyio.abc.SocketAttribute.local_port)
+
+
+async def name_of(
+    pool: Pool, node: int | None, purpose: str = "", timeout: float | None = None
+) -> str | None:
+    return (await pool.ask(node, MetadataRequest([]), purpose=purpose, timeout=timeout)).cluster_id
+
+
+def many(*addresses: Address, **options: float) -> NetSettings:
+    return NetSettings.parse(map(format_address, addresses), **options)
+
+
+async def test_one_connection_a_node_and_purpose() -> None:
+    greeted: list[str] = []
+    async with (
+        peer(naming("one", greeted)) as one,
+        peer(naming("two", greeted)) as two,
+        Pool(settings(one)) as pool,
+    ):
+        assert await name_of(pool, None) == "one"
+        pool.learn({1: (*one, None)})
+        pool.learn({2: (*two, "rack")})
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(name_of, pool, 1)
+                tasks.start_soon(name_of, pool, 2)
+                tasks.start_soon(name_of, pool, 2, "fetch")
+        assert sorted(greeted) == ["one", "two", "two"]
+        shared, other = await pool.connection(2), await pool.connection(2, purpose="fetch")
+        assert shared is await pool.connection(2)
+        assert shared is not other
+        assert await name_of(pool, None) in ("one", "two")
+        assert len(greeted) == 3
+    assert not shared.is_open
+    assert not other.is_open
+
+
+async def test_a_fetch_that_waits_holds_up_nobody() -> None:
+    async with peer(silent) as one, Pool(settings(one)) as pool:
+        pool.learn({1: (*one, None)})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pool.ask, 1, MetadataRequest([]))
+            await anyio.wait_all_tasks_blocked()
+            other = await pool.connection(1, purpose="other")
+            assert other.is_open
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_node_nobody_knows() -> None:
+    async with Pool(settings(await free_address())) as pool:
+        with pytest.raises(ConnectionLost, match="where node 7 is isn't known"):
+            await name_of(pool, 7)
+
+
+async def test_the_first_bootstrap_address_that_works() -> None:
+    async def mute(talk: Conversation) -> None:
+        await talk.silence()
+
+    async with peer(mute) as dead, peer(naming("alive"), host="::1") as alive:
+        nobody = await free_address()
+        for seed in range(6):
+            async with Pool(many(nobody, dead, alive, connect_timeout=0.3), Random(seed)) as pool:
+                assert await name_of(pool, None) == "alive"
+
+
+async def test_none_of_the_addresses_works() -> None:
+    one, two = await free_address(), await free_address()
+    async with Pool(many(one, two)) as pool:
+        with pytest.raises(ConnectionLost) as caught:
+            await name_of(pool, None)
+        for _, port in (one, two):
+            assert f"can't reach 127.0.0.1:{port}: connection refused" in str(caught.value)
+
+
+async def test_a_refused_login_is_not_tried_elsewhere() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        header, _ = await talk.request(SaslHandshakeRequest)
+        await talk.answer(header, SaslHandshakeResponse(34))
+
+    login = {"sasl_mechanism": "PLAIN", "username": "a", "password": "b"}
+    async with peer(script) as one, Pool(settings(one, **login)) as pool:
+        with pytest.raises(AuthenticationFailed):
+            await name_of(pool, None)
+
+
+async def test_a_connection_that_broke_is_made_again() -> None:
+    greeted: list[str] = []
+
+    async def script(talk: Conversation) -> None:
+        greeted.append("x")
+        await (hanging_up if len(greeted) < 3 else naming("back"))(talk)
+
+    async with peer(script) as one, Pool(settings(one)) as pool:
+        for _ in range(2):
+            with pytest.raises(ConnectionLost):
+                await name_of(pool, None)
+        assert await name_of(pool, None) == "back"
+        assert len(greeted) == 3
+
+
+async def test_after_a_failure_it_pauses_or_fails_at_once() -> None:
+    nobody = await free_address()
+    async with Pool(settings(nobody, backoff_min=5.0, backoff_max=5.0)) as pool:
+        pool.learn({1: (*nobody, None)})
+        with pytest.raises(ConnectionLost, match=r"connection refused$"):
+            await name_of(pool, 1)
+        with anyio.fail_after(2), pytest.raises(ConnectionLost, match="next try comes after the deadline"):
+            await name_of(pool, 1, timeout=3.0)
+        with anyio.move_on_after(0.1) as waiting:
+            await name_of(pool, 1)
+        assert waiting.cancelled_caught, "a try that would come in time is waited for"
+
+
+async def test_the_pause_is_waited_for() -> None:
+    nobody = await free_address()
+    async with Pool(settings(nobody, backoff_min=0.05, backoff_max=0.05)) as pool:
+        for _ in range(3):
+            with pytest.raises(ConnectionLost, match=r"connection refused$"):
+                await name_of(pool, None)
+
+
+async def test_a_node_that_moved() -> None:
+    async with peer(naming("old")) as old, peer(naming("new")) as new, Pool(settings(old)) as pool:
+        pool.learn({1: (*old, None)})
+        assert await name_of(pool, 1) == "old"
+        pool.learn({1: (*new, None)})
+        assert await name_of(pool, 1) == "new"
+
+
+async def test_a_silent_node_is_passed_over_when_any_will_do() -> None:
+    async with peer(silent) as mute, peer(naming("lively")) as lively, Pool(settings(mute)) as pool:
+        with pytest.raises(RequestTimedOut):
+            await name_of(pool, None, timeout=0.1)
+        pool.learn({1: (*mute, None), 2: (*lively, None)})
+        for _ in range(3):
+            assert await name_of(pool, None) == "lively"
+
+
+async def test_time_for_connecting_is_part_of_the_time() -> None:
+    async def mute(talk: Conversation) -> None:
+        await talk.silence()
+
+    async with peer(mute) as one, Pool(settings(one)) as pool:
+        pool.learn({1: (*one, None)})
+        for node in (None, 1):
+            with pytest.raises(ConnectionLost, match="not connected within"):
+                await name_of(pool, node, timeout=0.1)
+
+
+async def test_closing_ends_everything_that_waits() -> None:
+    """Whoever waits for an answer, for a connection or for a pause learns that the pool is closed."""
+
+    async def mute(talk: Conversation) -> None:
+        await talk.silence()
+
+    ended: list[str] = []
+
+    async def ask(pool: Pool, node: int) -> None:
+        try:
+            await pool.ask(node, MetadataRequest([]))
+        except ConnectionLost as error:
+            ended.append(str(error))
+
+    nobody = await free_address()
+    async with peer(silent) as one, peer(mute) as two, anyio.create_task_group() as tasks:
+        async with Pool(settings(one, backoff_min=30.0, backoff_max=30.0, request_timeout=60.0)) as pool:
+            pool.learn({1: (*one, None), 2: (*two, None), 3: (*nobody, None)})
+            with pytest.raises(ConnectionLost):
+                await name_of(pool, 3)
+            await pool.connection(1)
+            for node in (1, 2, 2, 3, 3):
+                tasks.start_soon(ask, pool, node)
+            await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ConnectionLost, match="closed on this side"):
+            await name_of(pool, 1)
+    assert len(ended) == 5
+    assert all("closed on this side" in text for text in ended)
+
+
+async def test_what_the_body_raises_comes_out_as_it_is() -> None:
+    async with peer(naming("one")) as one:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
+            async with Pool(settings(one)) as pool:
+                await pool.connection(None)
+                raise ZeroDivisionError
+
+
+async def test_cancelled_at_each_await_nothing_is_left() -> None:
+    async with peer(naming("one")) as one:
+
+        async def work() -> None:
+            async with Pool(settings(one)) as pool:
+                await name_of(pool, None)
+                done.set()
+
+        done = anyio.Event()
+        steps = 0
+        while not done.is_set():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(work)
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            steps += 1
+
+
+async def test_one_who_gives_up_leaves_the_others_their_connection() -> None:
+    async with peer(naming("one")) as one, Pool(settings(one)) as pool:
+        for steps in range(8):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(name_of, pool, None, str(steps))
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            assert await name_of(pool, None, purpose=str(steps)) == "one"
+
+
+def test_backoff_grows_and_is_bounded() -> None:
+    backoff = Backoff(0.05, 1.0, Random(1))
+    pauses = []
+    for _ in range(60):
+        backoff.on_failure(100.0)
+        pauses.append(backoff.until - 100.0)
+    assert 0.04 <= pauses[0] <= 0.06
+    assert 0.32 <= pauses[3] <= 0.48
+    assert all(0.8 <= pause <= 1.0 for pause in pauses[6:])
+    assert len(set(pauses[6:])) > 10
+    backoff.on_success()
+    backoff.on_failure(0.0)
+    assert backoff.until <= 0.06

@@ -1,0 +1,338 @@
+"""SASL against scripted peers: tokens, authenticating anew in time, refusals, and that secrets stay secret."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import types
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, Unsupported
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    MetadataRequest,
+    MetadataResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from tests.net.peer import RANGES, Conversation, Script, connected, peer, refusal, settings, versions_answer
+
+pytestmark = pytest.mark.anyio
+
+UNSUPPORTED_MECHANISM, ILLEGAL_STATE, REFUSED = 33, 34, 58
+PLAIN: dict[str, Any] = {"sasl_mechanism": "PLAIN", "username": "alice", "password": "hush"}
+SCRAM: dict[str, Any] = PLAIN | {"sasl_mechanism": "SCRAM-SHA-256"}
+
+
+def bearer(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> dict[str, Any]:
+    return {"sasl_mechanism": "OAUTHBEARER", "token": token}
+
+
+async def choose(talk: Conversation, answer: SaslHandshakeResponse | None = None) -> str:
+    header, request = await talk.request(SaslHandshakeRequest)
+    assert header.request_api_version == 1
+    await talk.answer(header, answer or SaslHandshakeResponse())
+    return request.mechanism
+
+
+async def take(talk: Conversation, answer: SaslAuthenticateResponse) -> bytes:
+    header, request = await talk.request(SaslAuthenticateRequest)
+    await talk.answer(header, answer)
+    return bytes(request.auth_bytes)
+
+
+async def serve_metadata(talk: Conversation) -> None:
+    while True:
+        header, _ = await talk.request(MetadataRequest)
+        await talk.answer(header, MetadataResponse())
+
+
+def letting_in(*answers: SaslAuthenticateResponse, heard: list[bytes]) -> Script:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await choose(talk)
+        for answer in answers:
+            heard.append(await take(talk, answer))  # noqa: PERF401
+        await serve_metadata(talk)
+
+    return script
+
+
+async def test_plain() -> None:
+    heard: list[bytes] = []
+    async with (
+        peer(letting_in(SaslAuthenticateResponse(), heard=heard)) as address,
+        connected(settings(address, **PLAIN)) as connection,
+    ):
+        await connection.ask(MetadataRequest([]))
+    assert heard == [b"alice\0alice\0hush"]
+
+
+async def test_the_name_in_scram_is_escaped() -> None:
+    heard: list[bytes] = []
+    async with peer(letting_in(SaslAuthenticateResponse(REFUSED), heard=heard)) as address:
+        await refusal(settings(address, **SCRAM | {"username": "a=b,c"}))
+    assert re.fullmatch(rb"n,,n=a=3Db=2Cc,r=\w+", heard[0])
+
+
+async def test_tokens_from_plain_and_async_functions() -> None:
+    async def slowly() -> str:
+        await checkpoint()
+        return "tok"
+
+    for token in (lambda: "tok", slowly, lambda: slowly()):
+        heard: list[bytes] = []
+        async with (
+            peer(letting_in(SaslAuthenticateResponse(), heard=heard)) as address,
+            connected(settings(address, **bearer(token))) as connection,
+        ):
+            await connection.ask(MetadataRequest([]))
+        assert heard == [b"n,,\x01auth=Bearer tok\x01\x01"]
+
+
+async def test_a_token_that_is_refused() -> None:
+    heard: list[bytes] = []
+    script = letting_in(
+        SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}'),
+        SaslAuthenticateResponse(REFUSED, "no good: secret-token"),
+        heard=heard,
+    )
+    async with peer(script) as address:
+        problem = await refusal(settings(address, **bearer(lambda: "secret-token")))
+    assert isinstance(problem, AuthenticationFailed)
+    assert '{"status":"invalid_token"}' in str(problem)
+    assert "secret-token" not in str(problem)
+    assert heard[1] == b"\x01"
+
+
+@pytest.mark.parametrize("wrong", [lambda: "", lambda: None, lambda: b"tok", lambda: "a\x01b", lambda: 1 / 0])
+async def test_a_token_function_that_gives_none(wrong: Callable[[], Any]) -> None:
+    async with peer(lambda talk: talk.greet()) as address:
+        problem = await refusal(settings(address, **bearer(wrong)))
+    assert isinstance(problem, AuthenticationFailed)
+    assert "token function" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (SaslHandshakeResponse(UNSUPPORTED_MECHANISM, ["GSSAPI", "OTHER"]), "it offers GSSAPI, OTHER"),
+        (SaslHandshakeResponse(UNSUPPORTED_MECHANISM), "it offers none"),
+        (SaslHandshakeResponse(ILLEGAL_STATE), "has no SASL on this listener"),
+        (SaslHandshakeResponse(42), "INVALID_REQUEST"),
+    ],
+)
+async def test_a_mechanism_that_is_refused(answer: SaslHandshakeResponse, says: str) -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await choose(talk, answer)
+        await talk.silence()
+
+    async with peer(script) as address:
+        problem = await refusal(settings(address, **PLAIN))
+    assert isinstance(problem, AuthenticationFailed)
+    assert says in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("options", "answers", "says"),
+    [
+        (PLAIN, [SaslAuthenticateResponse(REFUSED, "wrong: hush")], "wrong: ***"),
+        (PLAIN, [SaslAuthenticateResponse(REFUSED, None)], "SASL_AUTHENTICATION_FAILED"),
+        (PLAIN, [SaslAuthenticateResponse(auth_bytes=b"more")], "came to no end"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"e=unknown-user")], "(e=unknown-user)"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"\xff\x00")], "answered wrongly"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=other,s=AAAA,i=1")], "answered wrongly"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"")], "answered wrongly"),
+        (bearer(lambda: "hush"), [SaslAuthenticateResponse(auth_bytes=b"{}")] * 20, "came to no end"),
+    ],
+)
+async def test_a_refusal_and_nonsense(
+    options: dict[str, Any], answers: list[SaslAuthenticateResponse], says: str
+) -> None:
+    async with peer(letting_in(*answers, heard=[])) as address:
+        problem = await refusal(settings(address, **options))
+    assert isinstance(problem, AuthenticationFailed)
+    assert says in str(problem)
+    assert "hush" not in str(problem)
+
+
+async def test_a_broker_without_the_requests_of_sasl() -> None:
+    async def script(talk: Conversation) -> None:
+        ranges = {key: rest for key, rest in RANGES.items() if key != SaslAuthenticateRequest.API_KEY}
+        await talk.greet(versions_answer(ranges))
+        await choose(talk)
+        await talk.silence()
+
+    async with peer(script) as address:
+        assert isinstance(await refusal(settings(address, **PLAIN)), Unsupported)
+
+
+async def test_silence_in_the_middle() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await choose(talk)
+        await talk.silence()
+
+    async with peer(script) as address:
+        # Long enough to load kafka-python, which the first test that comes here does.
+        problem = await refusal(settings(address, connect_timeout=1.0, **PLAIN))
+    assert isinstance(problem, ConnectionLost)
+    assert "no end of SASL within 1 s" in str(problem)
+
+
+def renewing(lifetime_ms: int, log: list[str], *, refuse_second: bool = False) -> Script:
+    """A broker whose sessions last so long; writes down what it is asked."""
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        logins = 0
+        while True:
+            header, request = await talk.request(Message)
+            log.append(request.NAME.removesuffix("Request"))
+            answer: Message = MetadataResponse()
+            if isinstance(request, SaslHandshakeRequest):
+                logins += 1
+                answer = SaslHandshakeResponse()
+            elif isinstance(request, SaslAuthenticateRequest):
+                code = REFUSED if refuse_second and logins > 1 else 0
+                answer = SaslAuthenticateResponse(code, session_lifetime_ms=lifetime_ms)
+            await talk.answer(header, answer)
+
+    return script
+
+
+async def test_authenticates_anew_in_time_while_others_wait() -> None:
+    asked: list[str] = []
+    tokens: list[str] = []
+
+    def token() -> str:
+        tokens.append(f"token {len(tokens)}")
+        return tokens[-1]
+
+    async with (
+        peer(renewing(250, asked)) as address,
+        connected(settings(address, **bearer(token))) as connection,
+    ):
+        with anyio.fail_after(20):
+            while len(tokens) < 4:
+                await connection.ask(MetadataRequest([]))
+    text = " ".join(asked)
+    assert text.startswith("SaslHandshake SaslAuthenticate Metadata")
+    assert text.count("SaslHandshake SaslAuthenticate") == text.count("SaslHandshake") >= 3
+
+
+async def test_refused_anew() -> None:
+    async with (
+        peer(renewing(100, [], refuse_second=True)) as address,
+        connected(settings(address, **PLAIN)) as connection,
+    ):
+        with anyio.fail_after(20):
+            await connection.wait_closed()
+        with pytest.raises(AuthenticationFailed, match="PLAIN as alice was refused"):
+            await connection.ask(MetadataRequest([]))
+
+
+async def test_silent_anew() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await choose(talk)
+        await take(talk, SaslAuthenticateResponse(session_lifetime_ms=100))
+        await talk.silence()
+
+    async with peer(script) as address, connected(settings(address, **PLAIN)) as connection:
+        with anyio.fail_after(20):
+            await connection.wait_closed()
+        assert "didn't let us authenticate anew in time" in str(connection.why_closed)
+
+
+async def test_cancelled_at_each_await_nothing_is_left() -> None:
+    async with peer(letting_in(SaslAuthenticateResponse(), heard=[])) as address:
+
+        async def connect() -> None:
+            async with connected(settings(address, **PLAIN)) as connection:
+                await connection.ask(MetadataRequest([]))
+                done.set()
+
+        done = anyio.Event()
+        steps = 0
+        while not done.is_set():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(connect)
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            steps += 1 + steps // 4
+
+
+async def test_secrets_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for options in (PLAIN, bearer(lambda: "hush")):
+        async with (
+            peer(letting_in(SaslAuthenticateResponse(), heard=[])) as address,
+            connected(settings(address, **options)) as connection,
+        ):
+            await connection.ask(MetadataRequest([]))
+            assert "hush" not in repr(connection)
+    assert any(record.name == "kshare.net" for record in caplog.records)
+    assert "hush" not in caplog.text
+
+
+async def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    async with peer(lambda talk: talk.greet()) as address:
+        problem = await refusal(settings(address, sasl_mechanism="GSSAPI"))
+    assert isinstance(problem, ConfigError)
+    assert "pip install gssapi" in str(problem)
+
+
+async def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the package: the order of the tokens, and that the last one is sent though all is done."""
+    monkeypatch.setitem(sys.modules, "gssapi", kerberos())
+    heard: list[bytes] = []
+    answers = [b"more", b"\x07\x00\x10\x00", b""]
+    script = letting_in(*(SaslAuthenticateResponse(auth_bytes=answer) for answer in answers), heard=heard)
+    options = {"sasl_mechanism": "GSSAPI", "kerberos_domain_name": "broker.test"}
+    async with peer(script) as address, connected(settings(address, **options)) as connection:
+        await connection.ask(MetadataRequest([]))
+    assert heard == [b"ticket for kafka@broker.test", b"done", b"\x01\x00\x10\x00kafka@broker.test"]
+
+
+def kerberos() -> types.ModuleType:
+    class Context:
+        complete = False
+
+        def __init__(self, name: str, usage: str) -> None:
+            self.name = name
+
+        def step(self, token: bytes | None) -> bytes:
+            self.complete = token is not None
+            return b"done" if self.complete else b"ticket for " + self.name.encode()
+
+        def unwrap(self, data: bytes) -> types.SimpleNamespace:
+            return types.SimpleNamespace(message=data)
+
+        def wrap(self, data: bytes, encrypt: bool) -> types.SimpleNamespace:
+            return types.SimpleNamespace(message=data)
+
+    class Name(str):
+        def __new__(cls, text: str, name_type: object) -> Name:
+            return super().__new__(cls, text)
+
+        def canonicalize(self, _: object) -> Name:
+            return self
+
+    module: Any = types.ModuleType("gssapi")
+    module.Name = Name
+    module.SecurityContext = Context
+    module.NameType = types.SimpleNamespace(hostbased_service=1)
+    module.MechType = types.SimpleNamespace(kerberos=1)
+    return module  # type: ignore[no-any-return]
