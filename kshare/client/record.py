@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from kshare.errors import AcknowledgeError
 from kshare.protocol.records import Batch, Record
-from kshare.state.acks import ACCEPT, GAP, REJECT, RELEASE, RENEW, Lease
+from kshare.state.acks import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease
 
 _HELD_RUN = re.compile(rb"\xff+")
 
@@ -116,9 +116,13 @@ class ShareBatch:
         return sum(last - first + 1 for first, last in self._spans)
 
     def __iter__(self) -> Iterator[ShareRecord]:
+        """Those that are still ours when it is their turn: a lost lease ends it, for they will come again."""
+        lease = self.lease
+        first = lease.first
         for batch in self._batches:
             for record in batch.records(self._spans):
-                yield ShareRecord(self, record)
+                if lease.states[record.offset - first] == HELD or lease.is_held(record.offset):
+                    yield ShareRecord(self, record)
 
     def raw(self) -> Iterator[Record]:
         """The records without handles of their own: for those who settle the batch as a whole."""

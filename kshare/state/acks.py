@@ -112,11 +112,14 @@ class Lease:
         self.states[index] = kind
         return True
 
+    def is_held(self, offset: int) -> bool:
+        """Ours and undecided; being renewed decides nothing."""
+        return self.states[offset - self.first] in (HELD, RENEW, _SENT | RENEW)
+
     def decide_if_held(self, offset: int, kind: int) -> None:
         """What happens without the user's word, and never against it."""
-        index = offset - self.first
-        if self.states[index] in (HELD, _SENT | RENEW):
-            self.states[index] = kind
+        if self.is_held(offset):
+            self.states[offset - self.first] = kind
 
     def decide_held(self, kind: int) -> int:
         """Decide all that isn't yet (a renewal decides nothing); how many these were."""

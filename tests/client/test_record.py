@@ -8,7 +8,7 @@ from kshare.client.record import ShareBatch, held_spans, mark_gaps
 from kshare.errors import AcknowledgeError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Batch, read_batches
-from kshare.state.acks import ACCEPT, GAP, HELD, RELEASE, Lease, PartitionAcks
+from kshare.state.acks import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, PartitionAcks
 
 P = (b"t" * 16, 3)
 
@@ -104,3 +104,22 @@ def test_records_carry_what_the_producer_sent() -> None:
     assert (record.key, record.value, record.timestamp, record.has_append_time) == (b"k", None, 1234, False)
     assert record.headers == (("a", b"1"), ("b", None))
     assert repr(record) == "ShareRecord(orders[3]@5, delivery 1)"
+
+
+def test_a_lease_that_is_lost_ends_the_iteration() -> None:
+    lease = Lease(P, 0, 9, 1)
+    seen = []
+    for record in share_batch(lease, batches(list(range(10)))):
+        seen.append(record.offset)
+        if record.offset == 3:
+            lease.lose()
+    assert seen == [0, 1, 2, 3]
+
+
+def test_a_renewal_under_way_does_not_hide_records() -> None:
+    lease = Lease(P, 0, 3, 1)
+    made = share_batch(lease, batches(list(range(4))))
+    iterator = iter(made)
+    next(iterator)
+    lease.decide_held(RENEW)
+    assert [record.offset for record in iterator] == [1, 2, 3]
