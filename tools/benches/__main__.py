@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.benches.measure import Result, chart, measure, table
 
-MEMBERS = ("codecs", "records")
+MEMBERS = ("codecs", "records", "consume")
 """Modules beside this one; each has a `suite()`. Loaded when asked for, since each needs peers of its own."""
 CHARTS = Path(__file__).parents[2] / ".bench"
 

@@ -19,7 +19,7 @@ from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.spark.arrow import record_batch
 from tests.helpers.uncompiled import decoder
-from tools.benches.measure import Case, Comparison, Suite
+from tools.benches.measure import Case, Comparison, Suite, Timed, units_of
 
 _BATCH_BYTES = 64 * 1024
 _ARROW_BYTES = 1024 * 1024
@@ -50,7 +50,7 @@ def _contenders(size: int, codec: Compression) -> dict[str, Case]:
     if codec in _KAFKA_PYTHON_CODECS:
         contenders["kafka-python"] = _kafka_python_alone(data)
         contenders["kafka-python with crc32c"] = _theirs(KafkaPythonRecords, data)
-    if any(case() % count for case in contenders.values()):
+    if any(units_of(case()) % count for case in contenders.values()):
         raise AssertionError(f"{size} B, {codec.name}: the contenders disagree about the records")
     return contenders
 
@@ -123,7 +123,7 @@ def _kafka_python_alone(data: bytes) -> Case:
     """As `pip install kafka-python` leaves it."""
     case = _theirs(KafkaPythonRecords, data)
 
-    def run() -> int:
+    def run() -> int | Timed:
         quick = default_records.calc_crc32c
         default_records.calc_crc32c = kafka_python_checksum
         try:
