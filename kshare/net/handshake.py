@@ -15,7 +15,7 @@ from random import Random
 import anyio
 from anyio.abc import ByteStream, SocketAttribute, TaskGroup
 
-from kshare.errors import ConnectionLost, KshareError, RequestTimedOut, Unsupported
+from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, Unsupported
 from kshare.net import sasl, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
@@ -51,6 +51,8 @@ class Dialer:
                 return await self._dial(address, attempt, tasks)
             except RequestTimedOut as error:
                 raise ConnectionLost(f"can't reach {peer}: {error}") from None
+            except DecodeError as error:
+                raise ConnectionLost(f"can't reach {peer}: its answer can't be read: {error}") from error
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
         )
@@ -122,7 +124,9 @@ class _Attempt:
 class _Renewals:
     """Authenticates anew, on the same connection, before the broker would end the session (KIP-368).
 
-    Other requests wait meanwhile: in the middle of it the broker takes nothing else.
+    Other requests wait meanwhile: in the middle of it the broker takes nothing else. What was sent before is answered
+    first, a fetch that waits for records among it; should the session run out meanwhile, the broker doesn't mind as
+    long as nothing but SASL follows.
     """
 
     def __init__(
@@ -137,10 +141,9 @@ class _Renewals:
     async def run(self) -> None:
         peer = self._connection.peer
         while self._lifetime is not None and self._connection.is_open:
-            part = self._random.uniform(*RENEW_AFTER)
-            await anyio.sleep(self._lifetime * part)
+            await anyio.sleep(self._lifetime * self._random.uniform(*RENEW_AFTER))
             try:
-                with anyio.fail_after(self._lifetime * (1 - part)):
+                with anyio.fail_after(self._settings.request_timeout):
                     async with self._connection.alone() as ask:
                         self._lifetime = await sasl.authenticate(
                             ask, self._settings.security, self._host, peer

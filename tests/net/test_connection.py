@@ -16,6 +16,8 @@ from kshare.protocol.messages import (
     ListOffsetsRequest,
     MetadataRequest,
     MetadataResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
 )
 from tests.net.peer import RANGES, Conversation, connected, peer, settings, versions_answer
 
@@ -154,6 +156,23 @@ async def test_garbage_ends_it_with_the_reason(bad: bytes, says: str) -> None:
         assert all(says in reason for reason in reasons)
         with pytest.raises(ConnectionLost, match="what is no answer"):
             await connection.ask(MetadataRequest([]))
+
+
+async def test_a_large_answer_up_to_the_limit() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        for size in (5_000_000, 5_000_001):
+            header, _ = await talk.request(SaslAuthenticateRequest)
+            await talk.answer(header, SaslAuthenticateResponse(auth_bytes=bytes(size)))
+
+    version = SaslAuthenticateRequest.VERSIONS[1]
+    frame = encode_response(SaslAuthenticateResponse(auth_bytes=bytes(5_000_000)), version, 1)
+    limit = len(frame) - 4
+    async with peer(script) as address, connected(settings(address, max_response_bytes=limit)) as connection:
+        answer = await connection.ask(SaslAuthenticateRequest())
+        assert answer.auth_bytes == bytes(5_000_000)
+        with pytest.raises(ConnectionLost, match=f"{limit + 1} bytes announced, {limit} are allowed"):
+            await connection.ask(SaslAuthenticateRequest())
 
 
 async def test_an_answer_that_cannot_be_decoded_concerns_its_asker_only() -> None:

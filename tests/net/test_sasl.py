@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
 import sys
 import types
 from collections.abc import Awaitable, Callable
@@ -248,7 +249,10 @@ async def test_silent_anew() -> None:
         await take(talk, SaslAuthenticateResponse(session_lifetime_ms=100))
         await talk.silence()
 
-    async with peer(script) as address, connected(settings(address, **PLAIN)) as connection:
+    async with (
+        peer(script) as address,
+        connected(settings(address, request_timeout=0.2, **PLAIN)) as connection,
+    ):
         with anyio.fail_after(20):
             await connection.wait_closed()
         assert "didn't let us authenticate anew in time" in str(connection.why_closed)
@@ -336,3 +340,9 @@ def kerberos() -> types.ModuleType:
     module.NameType = types.SimpleNamespace(hostbased_service=1)
     module.MechType = types.SimpleNamespace(kerberos=1)
     return module  # type: ignore[no-any-return]
+
+
+def test_nothing_of_sasl_is_loaded_before_it_is_asked_for() -> None:
+    """kafka-python takes a tenth of a second to load."""
+    check = "import sys, kshare.net.pool; sys.exit('kafka' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=60)

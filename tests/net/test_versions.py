@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kshare.errors import ConnectionLost, DecodeError, Unsupported
+from kshare.errors import ConnectionLost, Unsupported
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import (
     ApiVersionsRequest,
@@ -75,7 +75,9 @@ async def test_an_answer_that_is_none() -> None:
         await talk.silence()
 
     async with peer(script) as address:
-        assert isinstance(await refusal(settings(address)), DecodeError)
+        problem = await refusal(settings(address))
+        assert isinstance(problem, ConnectionLost)
+        assert "its answer can't be read" in str(problem)
 
 
 async def test_a_peer_that_never_answers() -> None:
