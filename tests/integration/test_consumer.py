@@ -9,7 +9,7 @@ import anyio
 import pytest
 from kafka import KafkaProducer
 
-from kshare import ShareConsumer
+from kshare import AcknowledgeError, ShareConsumer
 from kshare.client.record import ShareRecord
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tools.kafka.cluster import Cluster
@@ -185,3 +185,31 @@ async def test_groups_are_independent(
     for _ in range(2):
         async with consumer(kafka, fresh_group(), topic) as source:
             assert len(await take(source, 20)) == 20
+
+
+async def test_a_lease_is_renewed_while_the_user_works(
+    kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
+) -> None:
+    """Three times as long as the lock. Where brokers can't renew (4.1), acknowledging says that it is too late."""
+    topic, group = fresh_topic(), fresh_group(share_record_lock_duration_ms="1000")
+    produce(kafka, topic, 1)
+    can_renew = not kafka.release.startswith("4.1.")
+    async with consumer(kafka, group, topic, acknowledgement="explicit") as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                until = anyio.current_time() + 3.2
+                while anyio.current_time() < until:
+                    await anyio.sleep(0.05)
+                if can_renew:
+                    record.accept()
+                    assert list((await source.commit()).values()) == [None]
+                else:
+                    with pytest.raises(AcknowledgeError, match="its lease is over"):
+                        record.accept()
+                break
+    async with consumer(kafka, group, topic) as source:
+        if can_renew:
+            assert await nothing_comes(source)
+        else:
+            (again,) = await take(source, 1)
+            assert again.redelivered
