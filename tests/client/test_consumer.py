@@ -1,0 +1,56 @@
+"""The consumer where there is no broker: errors that say what is wrong, and nothing that hangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import anyio
+import pytest
+
+from kshare import ConfigError, ConnectionLost, KshareError, ShareConsumer
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_broker_that_is_not_there_is_an_error_at_once(free_tcp_port: int) -> None:
+    with anyio.fail_after(20):
+        with pytest.raises(ConnectionLost, match=rf"127\.0\.0\.1:{free_tcp_port}.*refused"):
+            async with ShareConsumer(f"127.0.0.1:{free_tcp_port}", group="g", topics=["t"]):
+                pass
+
+
+async def test_a_consumer_that_was_not_opened_says_how() -> None:
+    consumer = ShareConsumer("localhost:9092", group="g", topics=["t"])
+    with pytest.raises(KshareError, match="write `async with ShareConsumer"):
+        consumer.batches()
+    with pytest.raises(KshareError, match="write `async with ShareConsumer"):
+        await consumer.commit()
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "message"),
+    [
+        ("localhost:port", {"group": "g", "topics": ["t"]}, "port"),
+        (
+            "localhost:9092",
+            {"group": "g", "topics": ["t"], "security": {"sasl_mecanism": "PLAIN"}},
+            "sasl_mechanism",
+        ),
+        ("localhost:9092", {"group": "g"}, "topics is missing"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_connected(
+    servers: str, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ShareConsumer(servers, **options)
+
+
+def test_the_codecs_alone_load_neither_anyio_nor_the_client() -> None:
+    code = (
+        "import sys, kshare.protocol.by_name\n"
+        "loaded = {'anyio', 'kshare.client', 'kshare.net', 'construct', 'pyarrow', 'pyspark'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
