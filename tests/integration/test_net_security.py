@@ -18,6 +18,7 @@ from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import MetadataRequest, UpdateFeaturesRequest
 from kshare.protocol.messages.update_features_request import FeatureUpdateKey
+from tests.integration.conftest import _run
 from tools.kafka.certificates import Authority
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
@@ -40,10 +41,9 @@ USER = USERS[1]
 
 
 @pytest.fixture(scope="module")
-def secure() -> Iterator[Cluster]:
+def secure(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     install(NEWEST)
-    with Cluster(NEWEST, listeners=_EVERY_DOOR, settings=_SETTINGS) as cluster:
-        yield cluster
+    yield from _run(Cluster(NEWEST, listeners=_EVERY_DOOR, settings=_SETTINGS), request)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
