@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,15 @@ _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 60.0
 # kafka-python knocks again until then, even when its password was wrong.
 _REFUSAL_MS = 2000
+
+
+@pytest.fixture(autouse=True)
+def sweep() -> Iterator[None]:
+    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

@@ -100,7 +100,8 @@ class Cluster:
 
     def start(self) -> None:
         """Format and start every node; returns when share groups can be used."""
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # StorageTool takes an id that starts with "-" for an option: this one starts with a letter.
+        cluster_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
         try:
             with ThreadPoolExecutor(len(self.nodes)) as pool:
                 list(pool.map(lambda node: self._format(node, cluster_id), self.nodes))
