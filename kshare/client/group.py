@@ -212,7 +212,12 @@ class GroupMember:
             self._connections[node] = connection
             session = self._nodes[node]
             connection.on_closed(lambda error: session.on_connection_closed(str(error)))
-        return await connection.ask(request, timeout=timeout)
+        try:
+            return await connection.ask(request, timeout=timeout)
+        except RequestTimedOut:
+            # The broker may still work on it, and whatever came next on this connection would queue behind it.
+            await connection.aclose()
+            raise
 
     def _on_moved(self, partitions: Sequence[Partition], leaders: Sequence[Leader]) -> None:
         self._cluster.on_moved(partitions, leaders)
