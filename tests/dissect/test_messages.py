@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -92,7 +93,8 @@ def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: 
                 assert dissection.problems
             else:
                 assert dissection.problems == []
-                assert as_json(dissection) == by_name.to_json(decoded, version)
+                # as text: a NaN, which mutation makes now and then, equals nothing
+                assert json.dumps(as_json(dissection)) == json.dumps(by_name.to_json(decoded, version))
 
     check()
 
