@@ -5,12 +5,14 @@ Decides what is allowed and what is left out means. Every refusal says what to w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
+from kshare.client.kafka_names import KAFKA_NAMES, dotted, translate
 from kshare.errors import ConfigError
+from kshare.net.settings import NetSettings, Security
 
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["batches", "records"]
@@ -38,25 +40,41 @@ class ConsumerConfig:
     rack: str | None = None
     request_timeout: float = 30.0
     close_timeout: float = 10.0
-    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """For the connection: see kshare.net.settings."""
+    connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """TLS, SASL and the pace of connecting. Users give these one by one, like all others: see kshare.net.settings."""
 
     @classmethod
-    def make(cls, bootstrap_servers: str, options: Mapping[str, Any]) -> ConsumerConfig:
+    def make(
+        cls, bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
+    ) -> ConsumerConfig:
         """Understands Kafka's dotted names; refuses unknown ones and suggests the nearest."""
-        values: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
+        values: dict[str, Any] = {}
+        if bootstrap_servers is not None:
+            values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
-            known, converted = _translate(name, value)
-            if known in values:
-                raise ConfigError(f"{name}: {known} is given twice")
-            values[known] = converted
-        missing = [name for name in ("group", "topics") if not values.get(name)]
+            for known, turned in _understand(name, value, options).items():
+                if known in values:
+                    raise ConfigError(f"{name}: {known} is given twice")
+                values[known] = turned
+        missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")
-        values["topics"] = _topics(values["topics"])
-        config = cls(**values)
+        if not isinstance(values["bootstrap_servers"], str):
+            values["bootstrap_servers"] = ",".join(values["bootstrap_servers"])
+        values["topics"] = topic_names(values["topics"])
+        connection = {name: values.pop(name) for name in _CONNECTION if name in values}
+        config = cls(**values, connection=connection)
         config._check()
         return config
+
+    def net_settings(self) -> NetSettings:
+        """What `net` is told; refuses what makes no sense together."""
+        return NetSettings.parse(
+            self.bootstrap_servers,
+            client_id=self.client_id,
+            request_timeout=self.request_timeout,
+            **self.connection,
+        )
 
     def _check(self) -> None:
         for name in ("bootstrap_servers", "group", "client_id"):
@@ -82,14 +100,23 @@ class ConsumerConfig:
             raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
 
 
-_EXAMPLES = {"group": 'group="orders"', "topics": 'topics=["orders"]'}
+_EXAMPLES = {
+    "bootstrap_servers": '"localhost:9092"',
+    "group": 'group="orders"',
+    "topics": 'topics=["orders"]',
+}
+_CONNECTION = (
+    *(one.name for one in fields(Security)),
+    "connect_timeout",
+    "backoff_min",
+    "backoff_max",
+    "max_response_bytes",
+)
+_OWN = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *_CONNECTION)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _topics(value: object) -> tuple[str, ...]:
+def topic_names(value: object) -> tuple[str, ...]:
+    """One name, or several; none twice."""
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, Sequence | set | frozenset) or not all(
@@ -99,56 +126,15 @@ def _topics(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cast("Sequence[str]", value)))
 
 
-def _same(value: Any) -> Any:
-    return value
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _seconds(value: Any) -> Any:
-    """Kafka counts in milliseconds, often written as text."""
-    return _number(value) / 1000
-
-
-def _number(value: Any) -> Any:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{value!r} is no whole number") from None
-
-
-def _acquire_mode(value: Any) -> Any:
-    return {"batch_optimized": "batches", "record_limit": "records"}.get(value, value)
-
-
-_KAFKA_NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "group.id": ("group", _same),
-    "share.acknowledgement.mode": ("acknowledgement", _same),
-    "share.acquire.mode": ("acquire", _acquire_mode),
-    "max.poll.records": ("max_records", _number),
-    "client.id": ("client_id", _same),
-    "client.rack": ("rack", _same),
-    "request.timeout.ms": ("request_timeout", _seconds),
-}
-
-_NOT_OURS = {
-    "auto.offset.reset": "it is a setting of the share group: share.auto.offset.reset, set with an admin client",
-    "enable.auto.commit": 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"',
-    "max.poll.interval.ms": "there is none: records are kept by renewing their leases, see longest_lease",
-    "isolation.level": "it is a setting of the share group: share.isolation.level",
-}
-
-
-def _translate(name: str, value: Any) -> tuple[str, Any]:
-    own = [one.name for one in fields(ConsumerConfig)]
-    if name in own:
-        return name, value
-    dotted = name.replace("_", ".") if name.replace("_", ".") in _KAFKA_NAMES | _NOT_OURS else name
-    if dotted in _NOT_OURS:
-        raise ConfigError(f"{name}: {_NOT_OURS[dotted]}")
-    if dotted in _KAFKA_NAMES:
-        known, convert = _KAFKA_NAMES[dotted]
-        try:
-            return known, convert(value)
-        except ConfigError as error:
-            raise ConfigError(f"{name}: {error}") from None
-    near = get_close_matches(name, [*own, *_KAFKA_NAMES], 1)
+def _understand(name: str, value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    if name in _OWN:
+        return {name: value}
+    kafkas = dotted(name)
+    if kafkas is not None:
+        return translate(kafkas, value, options, written=name)
+    near = get_close_matches(name, [*_OWN, *KAFKA_NAMES], 1)
     raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))

@@ -10,6 +10,7 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,7 +24,6 @@ from kshare.client.record import ShareBatch
 from kshare.client.streams import BatchStream, RecordStream
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.pool import Pool
-from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.state.leases import LeaseKeeper
@@ -35,14 +35,9 @@ _RENEWING_VERSION = 2
 class ShareConsumer:
     """Options are those of `ConsumerConfig`; Kafka's dotted names are understood."""
 
-    def __init__(self, bootstrap_servers: str, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **options: Any) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
-        self._settings = NetSettings.parse(
-            bootstrap_servers,
-            client_id=self.config.client_id,
-            request_timeout=self.config.request_timeout,
-            **self.config.security,
-        )
+        self._settings = self.config.net_settings()
         self._holdings: Holdings | None = None
 
     async def __aenter__(self) -> Self:

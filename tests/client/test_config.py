@@ -56,6 +56,7 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"longest_lease": -1}, "longest_lease must be a number of seconds above 0"),
         ({"close_timeout": float("nan")}, "close_timeout must be a number"),
         ({"renew_leases": "yes"}, "renew_leases must be True or False"),
+        ({"security": {"tls": True}}, "there is no option 'security'; did you mean security.protocol"),
         ({"auto.offset.reset": "earliest"}, "auto.offset.reset: it is a setting of the share group"),
         ({"enable_auto_commit": True}, "enable_auto_commit: share groups have no offsets to commit"),
     ],
@@ -66,4 +67,6 @@ def test_a_refusal_says_what_to_write(options: dict[str, Any], message: str) -> 
 
 
 def test_secrets_stay_out_of_the_repr() -> None:
-    assert "hunter2" not in repr(make(security={"password": "hunter2"}))
+    made = make(sasl_mechanism="PLAIN", username="u", password="hunter2")
+    assert made.net_settings().security.password == "hunter2"
+    assert "hunter2" not in repr(made) + repr(made.net_settings())

@@ -34,8 +34,8 @@ async def test_a_consumer_that_was_not_opened_says_how() -> None:
         ("localhost:port", {"group": "g", "topics": ["t"]}, "port"),
         (
             "localhost:9092",
-            {"group": "g", "topics": ["t"], "security": {"sasl_mecanism": "PLAIN"}},
-            "sasl_mechanism",
+            {"group": "g", "topics": ["t"], "sasl_mecanism": "PLAIN"},
+            "did you mean sasl_mechanism",
         ),
         ("localhost:9092", {"group": "g"}, "topics is missing"),
     ],

@@ -1,0 +1,223 @@
+"""Kafka's own option names, where users paste them: from Java's properties, librdkafka's or Python's dictionaries.
+
+Decides which of our options each stands for. One that has no counterpart is refused with what to write instead, so that
+nothing that was meant is silently dropped. Never checks values beyond what it takes to translate them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kshare.errors import ConfigError
+
+Given = Mapping[str, Any]
+Translate = Callable[[Any, Given], dict[str, Any]]
+"""From a value, and everything else that was given under Kafka's names, to options of ours."""
+
+_LOGIN = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+_PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def dotted(name: str) -> str | None:
+    """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka has no such option."""
+    spelled = name.replace("_", ".")
+    return spelled if spelled in KAFKA_NAMES or spelled in NOT_OURS else None
+
+
+def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[str, Any]:
+    """What one of Kafka's names means in our options; errors begin with the name as it was written."""
+    if kafkas in NOT_OURS:
+        raise ConfigError(f"{written}: {NOT_OURS[kafkas]}")
+    try:
+        return KAFKA_NAMES[kafkas](value, given)
+    except ConfigError as error:
+        raise ConfigError(f"{written}: {error}") from None
+
+
+# --- how values are turned
+
+
+def _same(own: str) -> Translate:
+    return lambda value, _: {own: value}
+
+
+def _number(own: str) -> Translate:
+    return lambda value, _: {own: _whole(value)}
+
+
+def _seconds(own: str) -> Translate:
+    """Kafka counts in milliseconds, often written as text."""
+    return lambda value, _: {own: _whole(value) / 1000}
+
+
+def _chosen(own: str, **ours: str) -> Translate:
+    return lambda value, _: {own: ours.get(value, value)}
+
+
+def _whole(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{value!r} is no whole number") from None
+
+
+def _is_true(value: Any) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise ConfigError(f"must be true or false, not {value!r}")
+    return str(value).lower() == "true"
+
+
+def _protocol(value: Any, given: Given) -> dict[str, Any]:
+    protocol = str(value).upper()
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(f"must be one of {', '.join(_PROTOCOLS)}, not {value!r}")
+    mechanism = [name for name in ("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism") if name in given]
+    if protocol.startswith("SASL_") and not mechanism:
+        raise ConfigError(f'{protocol} needs to know how: add sasl_mechanism="PLAIN", or another')
+    if not protocol.startswith("SASL_") and mechanism:
+        right = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+        raise ConfigError(
+            f"{protocol} doesn't use SASL, yet {mechanism[0]} is given: write {right} or leave it out"
+        )
+    return {"tls": True} if protocol.endswith("SSL") else {}
+
+
+def _login(value: Any, _: Given) -> dict[str, Any]:
+    """Java's one line for everything that SASL needs. The line itself is in no error: it holds the password."""
+    if not any(module in str(value) for module in _PASSWORD_MODULES):
+        raise ConfigError(
+            "only PlainLoginModule and ScramLoginModule are understood; for OAUTHBEARER write token=<a function>, "
+            "for GSSAPI get a ticket by kinit"
+        )
+    found = {
+        key: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
+        for key, quoted, plain in _LOGIN.findall(str(value))
+    }
+    missing = [key for key in ("username", "password") if key not in found]
+    if missing:
+        raise ConfigError(f"there is no {missing[0]} in it")
+    return {"username": found["username"], "password": found["password"]}
+
+
+def _store(own: str, kind: str) -> Translate:
+    """Java's key stores: those that are PEM files are read, others have to be converted."""
+
+    def turn(value: Any, given: Given) -> dict[str, Any]:
+        is_pem = str(given.get(f"ssl.{kind}.type", "")).upper() == "PEM"
+        if not is_pem and not str(value).endswith((".pem", ".crt", ".cer")):
+            raise ConfigError(
+                f"a Java key store can't be read: convert it to PEM and write {own}=<that file>"
+            )
+        return {own: value}
+
+    return turn
+
+
+def _store_type(value: Any, _: Given) -> dict[str, Any]:
+    if str(value).upper() != "PEM":
+        raise ConfigError(f"{value} can't be read: convert the store to PEM and write type PEM")
+    return {}
+
+
+def _host_check(value: Any, _: Given) -> dict[str, Any]:
+    algorithm = str(value or "none").lower()
+    if algorithm not in ("https", "none"):
+        raise ConfigError(f"must be https or empty, not {value!r}")
+    return {} if algorithm == "https" else {"check_hostname": False}
+
+
+def _verification(value: Any, _: Given) -> dict[str, Any]:
+    if not _is_true(value):
+        raise ConfigError("certificates are always checked; give tls=<an ssl.SSLContext> if you must")
+    return {}
+
+
+def _encoded_in_file(own: str) -> Translate:
+    def refuse(value: Any, given: Given) -> dict[str, Any]:
+        raise ConfigError(f"certificates within the configuration aren't read: write {own}=<a PEM file>")
+
+    return refuse
+
+
+KAFKA_NAMES: dict[str, Translate] = {
+    "bootstrap.servers": _same("bootstrap_servers"),
+    "metadata.broker.list": _same("bootstrap_servers"),
+    "group.id": _same("group"),
+    "share.acknowledgement.mode": _same("acknowledgement"),
+    "share.acquire.mode": _chosen("acquire", batch_optimized="batches", record_limit="records"),
+    "max.poll.records": _number("max_records"),
+    "client.id": _same("client_id"),
+    "client.rack": _same("rack"),
+    "request.timeout.ms": _seconds("request_timeout"),
+    "socket.connection.setup.timeout.ms": _seconds("connect_timeout"),
+    "reconnect.backoff.ms": _seconds("backoff_min"),
+    "reconnect.backoff.max.ms": _seconds("backoff_max"),
+    "receive.message.max.bytes": _number("max_response_bytes"),
+    "security.protocol": _protocol,
+    "sasl.mechanism": _same("sasl_mechanism"),
+    "sasl.mechanisms": _same("sasl_mechanism"),
+    "sasl.username": _same("username"),
+    "sasl.password": _same("password"),
+    "sasl.plain.username": _same("username"),
+    "sasl.plain.password": _same("password"),
+    "sasl.jaas.config": _login,
+    "sasl.kerberos.service.name": _same("kerberos_service_name"),
+    "sasl.kerberos.domain.name": _same("kerberos_domain_name"),
+    "ssl.ca.location": _same("ca_file"),
+    "ssl.cafile": _same("ca_file"),
+    "ssl.certificate.location": _same("cert_file"),
+    "ssl.certfile": _same("cert_file"),
+    "ssl.key.location": _same("key_file"),
+    "ssl.keyfile": _same("key_file"),
+    "ssl.key.password": _same("key_password"),
+    "ssl.password": _same("key_password"),
+    "ssl.context": _same("tls"),
+    "ssl.truststore.location": _store("ca_file", "truststore"),
+    "ssl.keystore.location": _store("cert_file", "keystore"),
+    "ssl.truststore.type": _store_type,
+    "ssl.keystore.type": _store_type,
+    "ssl.truststore.certificates": _encoded_in_file("ca_file"),
+    "ssl.keystore.certificate.chain": _encoded_in_file("cert_file"),
+    "ssl.keystore.key": _encoded_in_file("key_file"),
+    "ssl.ca.pem": _encoded_in_file("ca_file"),
+    "ssl.certificate.pem": _encoded_in_file("cert_file"),
+    "ssl.key.pem": _encoded_in_file("key_file"),
+    "ssl.endpoint.identification.algorithm": _host_check,
+    "enable.ssl.certificate.verification": _verification,
+}
+
+_OF_THE_GROUP = "it is a setting of the share group, set with an admin client: "
+_NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
+_ADAPTS = "leave it out: fetches adapt to what your code gets through, within max_records"
+_TOKEN = "leave it out and write token=<a function that gives a fresh token>"
+
+NOT_OURS: dict[str, str] = {
+    "auto.offset.reset": f"{_OF_THE_GROUP}share.auto.offset.reset",
+    "isolation.level": f"{_OF_THE_GROUP}share.isolation.level",
+    "session.timeout.ms": f"{_OF_THE_GROUP}share.session.timeout.ms",
+    "heartbeat.interval.ms": f"{_OF_THE_GROUP}share.heartbeat.interval.ms",
+    "enable.auto.commit": _NO_OFFSETS,
+    "auto.commit.interval.ms": _NO_OFFSETS,
+    "enable.auto.offset.store": _NO_OFFSETS,
+    "max.poll.interval.ms": "there is none: records are kept by renewing their leases, see longest_lease",
+    "partition.assignment.strategy": "members of a share group share partitions: there is nothing to choose",
+    "group.protocol": "leave it out: a share group has one protocol",
+    "group.instance.id": "share groups have no static members: leave it out",
+    "fetch.min.bytes": _ADAPTS,
+    "fetch.max.bytes": _ADAPTS,
+    "fetch.max.wait.ms": _ADAPTS,
+    "fetch.wait.max.ms": _ADAPTS,
+    "max.partition.fetch.bytes": _ADAPTS,
+    "key.deserializer": "a class name can't be loaded: write key_deserializer=<a function of bytes>",
+    "value.deserializer": "a class name can't be loaded: write value_deserializer=<a function of bytes>",
+    "ssl.truststore.password": "PEM files need none: convert the trust store and write ca_file=<that file>",
+    "ssl.keystore.password": "write key_password=<that of the key>, and cert_file=<a PEM file>",
+    "sasl.login.callback.handler.class": _TOKEN,
+    "sasl.oauthbearer.token.endpoint.url": _TOKEN,
+    "sasl.oauthbearer.config": _TOKEN,
+    "sasl.oauthbearer.method": _TOKEN,
+    "sasl.oauth.token.provider": _TOKEN,
+}

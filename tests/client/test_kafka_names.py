@@ -1,0 +1,143 @@
+"""Configurations as people paste them from Java, librdkafka and kafka-python."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import pytest
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS
+from kshare.errors import ConfigError
+from kshare.net.settings import Security
+
+
+def security(**options: Any) -> Security:
+    return (
+        ConsumerConfig.make("localhost:9092", {"group": "g", "topics": "t", **options})
+        .net_settings()
+        .security
+    )
+
+
+def test_a_whole_dictionary_of_confluents_is_understood() -> None:
+    config = ConsumerConfig.make(
+        None,
+        {
+            "bootstrap.servers": "b1:9093,b2:9093",
+            "group.id": "orders",
+            "topics": ["orders"],
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "SCRAM-SHA-256",
+            "sasl.username": "u",
+            "sasl.password": "p",
+            "ssl.ca.location": "/etc/ca.pem",
+            "enable.ssl.certificate.verification": True,
+            "socket.connection.setup.timeout.ms": "2500",
+        },
+    )
+    net = config.net_settings()
+    assert net.bootstrap == (("b1", 9093), ("b2", 9093))
+    assert net.connect_timeout == 2.5
+    said = net.security
+    assert (said.tls, said.ca_file, said.sasl_mechanism) == (True, "/etc/ca.pem", "SCRAM-SHA-256")
+    assert (said.username, said.password, said.check_hostname) == ("u", "p", True)
+
+
+def test_a_java_configuration_is_understood() -> None:
+    login = (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="alice" password="it\\"s; a = secret";'
+    )
+    said = security(
+        **{
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": login,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": "/etc/trust",
+            "ssl.endpoint.identification.algorithm": "",
+        }
+    )
+    assert (said.username, said.password) == ("alice", 'it"s; a = secret')
+    assert (said.tls, said.ca_file, said.check_hostname) == (True, "/etc/trust", False)
+
+
+def test_kafka_pythons_underscores_are_understood() -> None:
+    context = ssl.create_default_context()
+    said = security(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="u",
+        sasl_plain_password="p",
+    )
+    assert (said.tls, said.username, said.password) == (False, "u", "p")
+    assert security(ssl_context=context).tls is context
+
+
+def test_mutual_tls_by_librdkafkas_names() -> None:
+    said = security(
+        **{
+            "security.protocol": "ssl",
+            "ssl.certificate.location": "/c.pem",
+            "ssl.key.location": "/k.pem",
+            "ssl.key.password": "x",
+        }
+    )
+    assert (said.cert_file, said.key_file, said.key_password) == ("/c.pem", "/k.pem", "x")
+
+
+JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol: must be one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
+        ({"security.protocol": "SASL_SSL"}, 'needs to know how: add sasl_mechanism="PLAIN"'),
+        (
+            {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
+            "SSL doesn't use SASL, yet sasl.mechanism is given: write SASL_SSL",
+        ),
+        ({"security.protocol": "SSL", "tls": True}, "tls: tls is given twice"),
+        ({"sasl.jaas.config": JAAS}, "sasl.jaas.config: only PlainLoginModule and Scram.* kinit"),
+        ({"sasl.jaas.config": "PlainLoginModule required username=u;"}, "there is no password in it"),
+        ({"ssl.truststore.location": "/t.jks"}, "convert it to PEM and write ca_file=<that file>"),
+        ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.type: PKCS12 can't be read"),
+        ({"ssl.ca.pem": "-----BEGIN"}, "ssl.ca.pem: .* write ca_file=<a PEM file>"),
+        ({"ssl.endpoint.identification.algorithm": "x"}, "must be https or empty"),
+        ({"enable.ssl.certificate.verification": "false"}, r"give tls=<an ssl.SSLContext>"),
+        ({"enable.ssl.certificate.verification": "no"}, "must be true or false, not 'no'"),
+        ({"sasl.oauthbearer.token.endpoint.url": "x"}, "write token=<a function"),
+        (
+            {"value.deserializer": "org.x.StringDeserializer"},
+            "write value_deserializer=<a function of bytes>",
+        ),
+        ({"fetch.min.bytes": 1}, "fetches adapt"),
+        ({"ssl.ca.location": "/ca.pem"}, r"ca_file is of no use without TLS: add tls=True"),
+        ({"ssl.ca.locatoin": "/ca.pem"}, r"did you mean ssl.ca.location\?"),
+    ],
+)
+def test_what_can_not_be_taken_over_is_refused_with_what_to_write(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        security(**options)
+
+
+def test_a_refused_login_line_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as caught:
+        security(**{"sasl.jaas.config": 'PlainLoginModule required password="hunter2";'})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_no_name_is_both_understood_and_refused() -> None:
+    assert not KAFKA_NAMES.keys() & NOT_OURS.keys()
+
+
+def test_addresses_may_be_a_list_and_have_to_be_there() -> None:
+    made = ConsumerConfig.make(["a:1", "b:2"], {"group": "g", "topics": "t"})
+    assert made.bootstrap_servers == "a:1,b:2"
+    with pytest.raises(ConfigError, match='bootstrap_servers is missing: write "localhost:9092"'):
+        ConsumerConfig.make(None, {"group": "g", "topics": "t"})
