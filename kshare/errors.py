@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KshareError(Exception):
     """The root: `except KshareError` catches whatever this library raises on purpose."""
@@ -69,3 +71,15 @@ class BrokerError(KshareError):
 
 class AcknowledgeError(KshareError):
     """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""
+
+
+class DeserializationFailed(KshareError):
+    """A deserializer raised. `record` has the bytes, and can be settled; the text says only where they are."""
+
+    def __init__(self, record: Any, part: str, error: Exception) -> None:
+        where = f"{record.topic}[{record.partition}]@{record.offset}"
+        super().__init__(f"{where}: its {part} can't be deserialized ({type(error).__name__})")
+        self.record = record
+        """A ShareRecord."""
+        self.part = part
+        """`key` or `value`."""

@@ -1,0 +1,114 @@
+"""Records through the user's functions: what can't be read is settled by itself, and told to nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from kshare import DeserializationFailed, KshareError
+from kshare.client.deserialize import OnPoison, Reader, ReadRecord
+from kshare.client.record import ShareBatch
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+from kshare.state.acks import ACCEPT, HELD, REJECT, RELEASE, Lease
+
+GOOD = b'{"n": %d}'
+SECRET = b"hunter2"
+
+
+def batch_of(*values: bytes | None) -> ShareBatch:
+    builder = BatchBuilder()
+    for offset, value in enumerate(values):
+        builder.append(value, key=b"k%d" % offset if offset else None, timestamp=0)
+    lease = Lease((b"t" * 16, 3), 0, len(values) - 1, 1)
+    return ShareBatch("orders", lease, list(read_batches(builder.build())), lambda: None)
+
+
+def poisoned(on_poison: OnPoison = "raise") -> tuple[Reader, ShareBatch]:
+    return Reader(None, json.loads, on_poison), batch_of(GOOD % 0, SECRET, GOOD % 2)
+
+
+def test_keys_and_values_are_the_users_objects() -> None:
+    reader = Reader(bytes.decode, json.loads)
+    found = list(reader.records(batch_of(GOOD % 0, GOOD % 1)))
+    assert [(record.key, record.value) for record in found] == [(None, {"n": 0}), ("k1", {"n": 1})]
+    one = found[1]
+    assert isinstance(one, ReadRecord)
+    assert (one.topic, one.partition, one.offset, one.delivery_count) == ("orders", 3, 1, 1)
+    one.accept()
+    assert one.batch.lease.states[1] == ACCEPT
+
+
+def test_nothing_stays_nothing() -> None:
+    seen: list[bytes] = []
+    (record,) = Reader(None, seen.append).records(batch_of(None))
+    assert (record.value, seen) == (None, [])
+
+
+@pytest.mark.parametrize(("on_poison", "state"), [("reject", REJECT), ("release", RELEASE)])
+def test_a_record_that_can_not_be_read_is_settled_alone(
+    on_poison: OnPoison, state: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, batch = poisoned(on_poison)
+    with caplog.at_level(logging.DEBUG, "kshare"):
+        assert [record.value for record in reader.records(batch)] == [{"n": 0}, {"n": 2}]
+    assert list(batch.lease.states) == [HELD, state, HELD]
+    batch.accept()
+    assert list(batch.lease.states) == [ACCEPT, state, ACCEPT]
+    (line,) = caplog.messages
+    assert line.startswith("orders[3]@1: its value can't be deserialized (JSONDecodeError): re")
+    assert SECRET.decode() not in caplog.text
+
+
+def test_raised_it_can_be_settled_by_hand_and_the_batch_goes_on() -> None:
+    reader, batch = poisoned()
+    records = reader.records(batch)
+    assert next(records).offset == 0
+    with pytest.raises(DeserializationFailed, match=r"orders\[3\]@1: its value") as caught:
+        next(records)
+    assert SECRET.decode() not in str(caught.value)
+    assert isinstance(caught.value, KshareError)
+    assert (caught.value.part, caught.value.record.value) == ("value", SECRET)
+    assert list(batch.lease.states) == [HELD] * 3
+    caught.value.record.reject()
+    assert [record.offset for record in records] == [2]
+    assert list(batch.lease.states) == [HELD, REJECT, HELD]
+
+
+def test_a_key_can_be_poison_too() -> None:
+    def refuse(data: bytes) -> Any:
+        raise StopIteration
+
+    with pytest.raises(DeserializationFailed, match="its key can't be deserialized"):
+        list(Reader(refuse, None).records(batch_of(GOOD % 0, GOOD % 1)))
+
+
+def test_interrupts_are_no_poison() -> None:
+    def interrupt(data: bytes) -> Any:
+        raise KeyboardInterrupt
+
+    batch = batch_of(GOOD % 0)
+    with pytest.raises(KeyboardInterrupt):
+        list(Reader(None, interrupt, "reject").records(batch))
+    assert list(batch.lease.states) == [HELD]
+
+
+def test_what_is_no_longer_ours_is_not_read() -> None:
+    reader, batch = poisoned()
+    records = reader.records(batch)
+    next(records)
+    batch.lease.lose()
+    assert list(records) == []
+
+
+def test_poison_that_is_no_longer_ours_harms_nobody() -> None:
+    batch = batch_of(GOOD % 0)
+
+    def lose(data: bytes) -> Any:
+        batch.lease.lose()
+        raise ValueError
+
+    assert list(Reader(None, lose, "reject").records(batch)) == []
