@@ -17,7 +17,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare.client.config import ConsumerConfig
+from kshare.client.config import ConsumerConfig, topic_names
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
@@ -101,12 +101,29 @@ class ShareConsumer:
             for (topic_id, number), code in results.items()
         }
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What is subscribed to now."""
+        return self._member.topics if self._holdings else self.config.topics
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Want these topics from now on, and no others.
+
+        Returns at once; the group is told in the background. Records in your hands are yours to settle, whatever their
+        topic; those of a topic left out that are still on their way to you are given back.
+        """
+        self._held()
+        self._member.subscribe(topic_names(topics))
+
     async def _next_batch(self) -> ShareBatch:
         holdings = self._held()
         while True:
             batch = holdings.next_batch()
             if batch:
-                return batch
+                if batch.topic in self._member.topics:
+                    return batch
+                batch.release()
+                continue
             if self._member.failure:
                 raise self._member.failure
             holdings.arrived = anyio.Event()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimed
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
 from kshare.protocol.message import Request
-from kshare.state.cluster import ClusterView, TopicGone
+from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
 from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
 from kshare.state.session import Leader, Partition, ShareSession
 
@@ -43,6 +43,7 @@ class GroupMember:
 
     def __init__(self, config: ConsumerConfig, pool: Pool, holdings: Holdings, tasks: TaskGroup) -> None:
         self.failure: KshareError | None = None
+        self.topics = config.topics
         self._config = config
         self._pool = pool
         self._holdings = holdings
@@ -62,6 +63,14 @@ class GroupMember:
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._cluster.name_of(topic_id)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """These from now on, and no others: the coordinator is told at once, what isn't wanted is fetched no more."""
+        self.topics = topics
+        self._membership.subscribe(topics, anyio.current_time())
+        self._cluster.want(topics, self._membership.assignment.keys())
+        self._share_out()
+        self._wake()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -135,6 +144,9 @@ class GroupMember:
         for event in events:
             if isinstance(event, TopicGone):
                 self._bury(event)
+            elif isinstance(event, Rebootstrap):
+                log.warning("the cluster has other addresses now: beginning with the bootstrap addresses")
+                self._pool.start_anew()
         self._share_out()
         return self._cluster.wake_at
 
@@ -144,7 +156,7 @@ class GroupMember:
         for event in events:
             match event:
                 case Assigned(partitions):
-                    self._cluster.want(self._config.topics, partitions.keys())
+                    self._cluster.want(self.topics, partitions.keys())
                     self._share_out()
                 case Lost(error):
                     # The assignment is void, what was acquired is not: sessions outlive membership (measured).
@@ -160,10 +172,13 @@ class GroupMember:
         self._wake()
 
     def _share_out(self) -> None:
-        """Each partition to the task of its leader; partitions without a known leader wait for metadata."""
+        """Each partition to the task of its leader; partitions without a known leader wait for metadata.
+
+        What is assigned and no longer subscribed to is left out: the coordinator is a heartbeat behind.
+        """
         wanted: dict[int, list[Partition]] = {}
         for topic_id, numbers in self._membership.assignment.items():
-            for number in numbers:
+            for number in numbers if self._cluster.name_of(topic_id) in self.topics else ():
                 found = self._cluster.leader_of(topic_id, number)
                 if found:
                     wanted.setdefault(found[0], []).append((topic_id, number))
@@ -219,8 +234,11 @@ class GroupMember:
             await connection.aclose()
             raise
 
-    def _on_moved(self, partitions: Sequence[Partition], leaders: Sequence[Leader]) -> None:
-        self._cluster.on_moved(partitions, leaders)
+    def _on_moved(
+        self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
+    ) -> None:
+        self._cluster.on_moved(partitions, leaders, endpoints)
+        self._pool.learn(self._cluster.nodes)
         self._share_out()
         self._wake()
 

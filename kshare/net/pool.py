@@ -60,6 +60,12 @@ class Pool:
         """Where nodes are (host, port, rack). Nodes not named stay known: not every answer names all."""
         self._nodes.update((number, (host, port)) for number, (host, port, _) in nodes.items())
 
+    def start_anew(self) -> None:
+        """The cluster disowns the addresses that it gave: from here on those that the user gave are asked again."""
+        self._nodes.clear()
+        for endpoint in self._endpoints.values():
+            endpoint.hang_up("the cluster has other addresses now")
+
     async def ask(
         self,
         node: int | None,
@@ -180,10 +186,13 @@ class _Endpoint:
                     self._dialing.discard(dialing)
             raise ConnectionLost(_CLOSED)
 
+    def hang_up(self, why: str) -> None:
+        for connection in self.connections.values():
+            connection.end(ConnectionLost(why), is_ours=True)
+
     def close(self) -> None:
         self._is_closed = True
-        for connection in self.connections.values():
-            connection.end(ConnectionLost(_CLOSED), is_ours=True)
+        self.hang_up(_CLOSED)
         for dialing in self._dialing:
             dialing.cancel()
 

@@ -28,8 +28,10 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from kshare.protocol.messages.share_acknowledge_response import NodeEndpoint as AcknowledgingEndpoint
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
+from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
 
 Partition = tuple[bytes, int]
@@ -102,6 +104,8 @@ class Answer:
     failed: Mapping[Partition, int] = field(default_factory=dict)
     """Partitions that couldn't be fetched from, with their error code."""
     leaders: Sequence[Leader] = ()
+    endpoints: Sequence[FetchingEndpoint | AcknowledgingEndpoint] = ()
+    """Where those leaders can be reached."""
     lock_ms: int = 0
 
 
@@ -272,6 +276,7 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
         acquired=acquired,
         failed=failed,
         leaders=leaders,
+        endpoints=response.node_endpoints,
         lock_ms=response.acquisition_lock_timeout_ms,
     )
 
@@ -291,6 +296,7 @@ def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Ans
         acknowledged=acknowledged,
         unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
         leaders=leaders,
+        endpoints=response.node_endpoints,
         lock_ms=response.acquisition_lock_timeout_ms,
     )
 

@@ -283,3 +283,19 @@ def test_backoff_grows_and_is_bounded() -> None:
     backoff.on_success()
     backoff.on_failure(0.0)
     assert backoff.until <= 0.06
+
+
+async def test_disowned_addresses_are_left_for_those_that_the_user_gave() -> None:
+    async with (
+        peer(naming("first")) as first,
+        peer(naming("second")) as second,
+        Pool(settings(first)) as pool,
+    ):
+        pool.learn({2: (*second, None)})
+        assert await name_of(pool, 2) == "second"
+        old = await pool.connection(2)
+        pool.start_anew()
+        assert not old.is_open
+        assert await name_of(pool, None) == "first"
+        with pytest.raises(ConnectionLost, match="where node 2 is isn't known"):
+            await pool.connection(2)

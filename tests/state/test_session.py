@@ -14,6 +14,7 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
 from kshare.state.session import AckRange, FetchLimits, Leader, ShareSession
 
 A, B = b"a" * 16, b"b" * 16
@@ -51,6 +52,25 @@ def named(request: object) -> dict[tuple[bytes, int], list[AckRange]]:
         for topic in request.topics
         for partition in topic.partitions
     }
+
+
+@pytest.mark.parametrize("is_fetch", [True, False])
+def test_where_a_moved_leader_can_be_reached_is_passed_on(is_fetch: bool) -> None:
+    one = opened()
+    moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if is_fetch:
+        data = PartitionData(0, error_code=moved, current_leader=LeaderIdAndEpoch(7, 3))
+        response = fetched(((A, 0), data))
+        response.node_endpoints = [FetchingEndpoint(7, "seventh", 9092)]
+        answer = one.on_answer(one.fetch(LIMITS, {}), response)
+    else:
+        row = acknowledged.PartitionData(0, moved, None, acknowledged.LeaderIdAndEpoch(7, 3))
+        topics = [acknowledged.ShareAcknowledgeTopicResponse(A, [row])]
+        endpoints = [acknowledged.NodeEndpoint(7, "seventh", 9092)]
+        said = ShareAcknowledgeResponse(responses=topics, node_endpoints=endpoints)
+        answer = one.on_answer(one.acknowledge(ACCEPTED), said)
+    assert list(answer.leaders) == [Leader((A, 0), 7, 3)]
+    assert [(one.node_id, one.host, one.port) for one in answer.endpoints] == [(7, "seventh", 9092)]
 
 
 def test_the_first_request_opens_at_epoch_0_and_names_everything() -> None:
