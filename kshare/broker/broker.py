@@ -1,0 +1,50 @@
+"""Everything that handlers reach: the cluster, its clock, its groups and producers. State without sockets.
+
+One `Broker` is a whole cluster: its nodes differ by their listeners and by what they lead. `server` gives it sockets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from kshare.broker.clock import Clock, SystemClock
+from kshare.broker.cluster import Cluster, Node
+from kshare.broker.configs import Configs
+from kshare.broker.groups import Groups
+from kshare.broker.profiles import DEFAULT_RELEASE, profile
+
+
+def random_uuid() -> bytes:
+    """16 bytes that a client may see as text: the first letter is no sign that tools take for an option's."""
+    return b"\x5a" + os.urandom(15)
+
+
+class Broker:
+    """The state of an embedded cluster."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        clock: Clock | None = None,
+        settings: Mapping[str, str] | None = None,
+        release: str = DEFAULT_RELEASE,
+        new_uuid: Callable[[], bytes] = random_uuid,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.profile = profile(release)
+        self.configs = Configs(settings)
+        self.cluster = Cluster(self.configs, uuid_text(new_uuid()), new_uuid)
+        self.groups = Groups()
+        self.crashes: list[Exception] = []
+        """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
+        for number in range(1, nodes + 1):
+            self.cluster.add_node(Node(number))
+
+
+def uuid_text(value: bytes) -> str:
+    """As Kafka writes it."""
+    import base64
+
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

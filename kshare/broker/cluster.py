@@ -1,0 +1,295 @@
+"""Nodes, topics, partitions: who leads what, and who coordinates whom.
+
+Decides placement, leadership and coordinators. All nodes live in one process and share each partition's one log, so a
+leader moves without anything being copied; its epoch tells the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kshare.broker.configs import Configs
+from kshare.broker.log import LogLimits, PartitionLog
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+)
+_PARTITION_COUNTS = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.num.partitions",
+}
+COORDINATED_BY = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}
+"""Type of key in FindCoordinator → the topic whose partition's leader is the coordinator."""
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(slots=True)
+class Node:
+    """One broker of the cluster, as its clients see it."""
+
+    id: int
+    host: str = "127.0.0.1"
+    port: int = 0
+    rack: str | None = None
+    is_up: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    topic: Topic
+    index: int
+    leader: int
+    """Id of the node that leads it; -1 while none does."""
+    replicas: list[int]
+    log: PartitionLog
+    leader_epoch: int = 0
+    moved: Signal = field(default_factory=Signal)
+    """Fires when the leader changed or the topic was deleted."""
+    is_deleted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    name: str
+    id: bytes
+    partitions: list[Partition] = field(default_factory=list)
+    is_internal: bool = False
+
+
+class Cluster:
+    """What brokers keep in their metadata log. `changed` fires after every change."""
+
+    def __init__(self, configs: Configs, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
+        self.cluster_id = cluster_id
+        self.configs = configs
+        self.nodes: dict[int, Node] = {}
+        self.topics: dict[str, Topic] = {}
+        self.by_id: dict[bytes, Topic] = {}
+        self.changed = Signal()
+        self.topic_deleted: list[Callable[[Topic], None]] = []
+        """Called after a topic has gone."""
+        self.log_made: list[Callable[[Partition], None]] = []
+        """Called for each new partition, before anyone can write to it."""
+        self._new_uuid = new_uuid
+        configs.changed.listen(self._apply_limits)
+
+    # --- finding
+
+    @property
+    def controller(self) -> Node:
+        """Kafka keeps it apart; to clients some live node passes for it."""
+        return next((node for node in self.nodes.values() if node.is_up), next(iter(self.nodes.values())))
+
+    def find(self, topic: str | bytes) -> Topic | None:
+        """By name or by id."""
+        return self.topics.get(topic) if isinstance(topic, str) else self.by_id.get(topic)
+
+    def partition(self, topic: str | bytes, index: int) -> Partition:
+        """Raises Refusal: UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID for an id."""
+        found = self.find(topic)
+        if found is None:
+            by_name = isinstance(topic, str)
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
+        if not 0 <= index < len(found.partitions):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return found.partitions[index]
+
+    def led_partition(self, topic: str | bytes, index: int, node: Node) -> Partition:
+        """The partition, if this node leads it; NOT_LEADER_OR_FOLLOWER if not."""
+        partition = self.partition(topic, index)
+        if partition.leader != node.id:
+            raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def coordinating_partition(self, kind: int, key: str) -> Partition:
+        """The partition whose leader coordinates a group (0), a transaction (1) or a share-partition (2).
+
+        Its topic is made when it is first needed, as brokers do.
+        """
+        name = COORDINATED_BY[kind]
+        topic = self.topics.get(name) or self._create_internal(name)
+        return topic.partitions[(_java_hash(key) & 0x7FFFFFFF) % len(topic.partitions)]
+
+    def coordinator(self, kind: int, key: str) -> Node | None:
+        """None while nobody leads the partition."""
+        return self.nodes.get(self.coordinating_partition(kind, key).leader)
+
+    def _create_internal(self, name: str) -> Topic:
+        count = self.configs.broker_number(_PARTITION_COUNTS[name])
+        return self.create_topic(name, count, configs={"cleanup.policy": "compact"})
+
+    # --- nodes
+
+    def add_node(self, node: Node) -> None:
+        self.nodes[node.id] = node
+        self.changed.fire()
+
+    def set_up(self, node: Node, is_up: bool) -> None:
+        """A node comes or goes; partitions move to one that is up and has them."""
+        node.is_up = is_up
+        for partition in self.partitions():
+            leader = self.nodes.get(partition.leader)
+            if leader is None or not leader.is_up:
+                live = [each for each in partition.replicas if self.nodes[each].is_up]
+                self.move_leader(partition, live[0] if live else -1)
+        self.changed.fire()
+
+    def move_leader(self, partition: Partition, leader: int) -> None:
+        """Another node leads, or the same one anew: the epoch rises in any case."""
+        partition.leader = leader
+        partition.leader_epoch += 1
+        if leader >= 0 and leader not in partition.replicas:
+            partition.replicas.append(leader)
+        partition.moved.fire()
+        self.changed.fire()
+
+    # --- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int = -1,
+        assignment: Mapping[int, list[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+        topic_id: bytes | None = None,
+    ) -> Topic:
+        """Raises Refusal; then nothing has changed."""
+        self.check_new_topic(name, partitions, replicas, assignment, configs or {})
+        topic = Topic(name, topic_id or self._new_uuid(), is_internal=name in _PARTITION_COUNTS)
+        if configs:
+            self.configs.replace(Resource.TOPIC, name, configs)
+        self._extend(topic, len(assignment) if assignment else partitions, replicas, assignment)
+        self.topics[name] = topic
+        self.by_id[topic.id] = topic
+        self.changed.fire()
+        return topic
+
+    def check_new_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int,
+        assignment: Mapping[int, list[int]] | None,
+        configs: Mapping[str, str],
+    ) -> None:
+        """Raises Refusal if the topic couldn't be made."""
+        check_topic_name(name)
+        if name in self.topics:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if assignment:
+            self._check_assignment(assignment, 0)
+        else:
+            if partitions <= 0:
+                raise Refusal(
+                    ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid value."
+                )
+            self._check_replicas(replicas)
+        self.configs.check(Resource.TOPIC, configs)
+
+    def delete_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name], self.by_id[topic.id]
+        self.configs.forget(Resource.TOPIC, topic.name)
+        for partition in topic.partitions:
+            partition.is_deleted = True
+            partition.leader = -1
+            partition.moved.fire()
+        for tell in self.topic_deleted:
+            tell(topic)
+        self.changed.fire()
+
+    def add_partitions(self, topic: Topic, total: int, assignments: list[list[int]] | None = None) -> None:
+        """Raises Refusal; then nothing has changed."""
+        given = self.check_more_partitions(topic, total, assignments)
+        self._extend(topic, total, len(topic.partitions[0].replicas), given)
+        self.changed.fire()
+
+    def check_more_partitions(
+        self, topic: Topic, total: int, assignments: list[list[int]] | None
+    ) -> dict[int, list[int]] | None:
+        present = len(topic.partitions)
+        if total <= present:
+            reason = f"The topic {topic.name} currently has {present} partition(s); {total} would not be an increase."
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+        if assignments is None:
+            return None
+        if len(assignments) != total - present:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "one assignment for each new partition is needed"
+            )
+        given = dict(enumerate(assignments, start=present))
+        self._check_assignment(given, present)
+        return given
+
+    def _extend(
+        self, topic: Topic, total: int, replicas: int, assignment: Mapping[int, list[int]] | None
+    ) -> None:
+        for index in range(len(topic.partitions), total):
+            nodes = list(assignment[index]) if assignment else self._place(index, replicas)
+            log = PartitionLog(self._limits(topic.name))
+            leader = next((each for each in nodes if self.nodes[each].is_up), -1)
+            partition = Partition(topic, index, leader, nodes, log)
+            topic.partitions.append(partition)
+            for tell in self.log_made:
+                tell(partition)
+
+    def _place(self, index: int, replicas: int) -> list[int]:
+        ids = sorted(node.id for node in self.nodes.values() if node.is_up)
+        wanted = len(ids) if replicas < 0 else replicas
+        return [ids[(index + step) % len(ids)] for step in range(wanted)]
+
+    def _check_replicas(self, replicas: int) -> None:
+        live = sum(node.is_up for node in self.nodes.values())
+        if replicas == 0 or replicas < -1:
+            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        if replicas > live:
+            reason = (
+                f"Unable to replicate the partition {replicas} time(s): only {live} broker(s) are registered."
+            )
+            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+
+    def _check_assignment(self, assignment: Mapping[int, list[int]], first: int) -> None:
+        if sorted(assignment) != list(range(first, first + len(assignment))):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered without gaps")
+        for nodes in assignment.values():
+            if not nodes or len(set(nodes)) != len(nodes) or not set(nodes) <= self.nodes.keys():
+                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no such replicas: {nodes}")
+
+    def _limits(self, topic: str) -> LogLimits:
+        return LogLimits(
+            self.configs.topic_number(topic, "max.message.bytes"),
+            self.configs.topic(topic, "message.timestamp.type") == "LogAppendTime",
+        )
+
+    def _apply_limits(self) -> None:
+        for topic in self.topics.values():
+            limits = self._limits(topic.name)
+            for partition in topic.partitions:
+                partition.log.limits = limits
+
+
+def check_topic_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
+
+
+def _java_hash(text: str) -> int:
+    """What Java's String.hashCode gives, by which brokers choose coordinators."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for position in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[position : position + 2], "big")) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value

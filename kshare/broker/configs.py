@@ -1,0 +1,122 @@
+"""What topics, groups and the broker are configured to be, and what holds where nothing was chosen.
+
+Decides whether a change is allowed. One set of broker settings holds for all nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import CHANGEABLE, TABLES, Kind, Resource, Setting
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+_DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
+
+
+class Configs:
+    """All settings. `changed` fires after every change."""
+
+    def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
+        self.changed = Signal()
+        self.static: dict[str, str] = {}
+        self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
+        for name, value in (broker_settings or {}).items():
+            self.setting(Resource.BROKER, name).check(value)
+            self.static[name] = value
+
+    # --- reading
+
+    def setting(self, resource: Resource, name: str) -> Setting:
+        found = TABLES[resource].get(name)
+        if found is None:
+            what = resource.name.lower()
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {name}")
+        return found
+
+    def broker(self, name: str) -> str:
+        dynamic = self.chosen.get((Resource.BROKER, ""), {})
+        return dynamic.get(name) or self.static.get(name, TABLES[Resource.BROKER][name].default)
+
+    def broker_number(self, name: str) -> int:
+        return int(self.broker(name))
+
+    def topic(self, topic: str, name: str) -> str:
+        return self._value(Resource.TOPIC, topic, name)
+
+    def topic_number(self, topic: str, name: str) -> int:
+        return int(self.topic(topic, name))
+
+    def group(self, group: str, name: str) -> str:
+        return self._value(Resource.GROUP, group, name)
+
+    def group_number(self, group: str, name: str) -> int:
+        """A group's number within the broker's bounds, which may have become narrower since it was chosen."""
+        setting = TABLES[Resource.GROUP][name]
+        value = int(self.group(group, name))
+        if setting.bounds:
+            least, most = map(self.broker_number, setting.bounds)
+            value = min(max(value, least), most)
+        return value
+
+    def is_on(self, resource: Resource, of: str, name: str) -> bool:
+        value = self.broker(name) if resource is Resource.BROKER else self._value(resource, of, name)
+        return value.lower() == "true"
+
+    def default(self, setting: Setting) -> str:
+        return self.broker(setting.inherits) if setting.inherits else setting.default
+
+    def _value(self, resource: Resource, of: str, name: str) -> str:
+        own = self.chosen.get((resource, of), {})
+        return own[name] if name in own else self.default(TABLES[resource][name])
+
+    # --- changing
+
+    def check(self, resource: Resource, values: Mapping[str, str]) -> None:
+        """Raises Refusal for the first value that can't be."""
+        for name, value in values.items():
+            setting = self.setting(resource, name)
+            setting.check(value)
+            if setting.bounds:
+                least, most = map(self.broker_number, setting.bounds)
+                if not least <= int(value) <= most:
+                    raise setting.refusal(value, f"the broker allows {least} to {most}")
+            if name == "share.auto.offset.reset":
+                _check_reset(setting, value)
+            if resource is Resource.BROKER and name not in CHANGEABLE:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
+
+    def replace(self, resource: Resource, of: str, values: Mapping[str, str]) -> None:
+        """The whole choice for one topic, group or broker."""
+        self.check(resource, values)
+        if values:
+            self.chosen[resource, of] = dict(values)
+        else:
+            self.chosen.pop((resource, of), None)
+        self.changed.fire()
+
+    def forget(self, resource: Resource, of: str) -> None:
+        if self.chosen.pop((resource, of), None) is not None:
+            self.changed.fire()
+
+    def of(self, resource: Resource, of: str) -> dict[str, str]:
+        """What was chosen, as a copy."""
+        return dict(self.chosen.get((resource, of), {}))
+
+
+def extended(setting: Setting, current: str, value: str, is_append: bool) -> str:
+    """A list setting with something added or taken away."""
+    if setting.kind is not Kind.LIST:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"Can't append or subtract: {setting.name} is not a list")
+    items = [each for each in current.split(",") if each]
+    named = [each for each in value.split(",") if each]
+    if is_append:
+        return ",".join([*items, *(each for each in named if each not in items)])
+    return ",".join(each for each in items if each not in named)
+
+
+def _check_reset(setting: Setting, value: str) -> None:
+    if value.lower() not in ("earliest", "latest") and not _DURATION.fullmatch(value):
+        raise setting.refusal(value, "earliest, latest or by_duration:PnDTnHnMn.nS is needed")

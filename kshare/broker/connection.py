@@ -1,0 +1,76 @@
+"""One client's connection, as handlers see it; and a call: one request on it.
+
+Decides what ends with a connection: whoever keeps something for it has itself told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kshare.broker.broker import Broker
+from kshare.broker.cluster import Node
+from kshare.broker.signals import Signal, wait_for_any
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class ClientConnection:
+    """What the broker knows about one connection."""
+
+    def __init__(self, number: int, node: Node, peer: str) -> None:
+        self.number = number
+        """Differs from that of every other connection, whichever node it is with."""
+        self.node = node
+        self.peer = peer
+        """The client's host."""
+        self.principal = ANONYMOUS
+        self.is_open = True
+        self.closed = Signal()
+        """Fires once, when the client is gone: before on_closed, so that parked requests let go first."""
+        self._hooks: dict[object, Callable[[], None]] = {}
+
+    def on_closed(self, key: object, call: Callable[[], None]) -> None:
+        """`call` is called when the connection has ended and its last request is through; one call a key."""
+        self._hooks[key] = call
+
+    def forget_hook(self, key: object) -> None:
+        self._hooks.pop(key, None)
+
+    def end(self) -> None:
+        """The client is gone."""
+        if self.is_open:
+            self.is_open = False
+            self.closed.fire()
+
+    def run_hooks(self) -> None:
+        hooks, self._hooks = list(self._hooks.values()), {}
+        for call in hooks:
+            call()
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, beside its body."""
+
+    broker: Broker
+    node: Node
+    connection: ClientConnection
+    api_key: int
+    version: int
+    client_id: str | None
+
+    @property
+    def now(self) -> int:
+        return self.broker.clock.now()
+
+    async def wait(self, signals: Iterable[Signal], until: int) -> bool:
+        """Parks the request until a signal fires (True), or time is up or the client is gone (False).
+
+        while not enough() and await call.wait([log.appended], deadline): look again
+        """
+        if not self.connection.is_open:
+            return False
+        heard = [*signals, self.connection.closed]
+        in_time = await wait_for_any(heard, self.broker.clock, until)
+        return in_time and self.connection.is_open

@@ -1,0 +1,41 @@
+"""From a request to the handler of its API: a table, by which ApiVersions is answered too.
+
+Handlers are loaded when first asked for: a broker starts in the time that its sockets take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from kshare.broker.connection import Call
+from kshare.broker.profiles import Profile
+from kshare.protocol.message import Message
+
+Handle = Callable[[Any, Call], Awaitable[Message | None]]
+
+HANDLERS = {
+    3: "metadata",
+    10: "find_coordinator",
+    18: "api_versions",
+}
+"""API key → module in `handlers`."""
+
+
+@cache
+def handler_for(api_key: int) -> Handle:
+    module = import_module(f"kshare.broker.handlers.{HANDLERS[api_key]}")
+    handle: Handle = module.handle
+    return handle
+
+
+def offered(profile: Profile) -> dict[int, tuple[int, int]]:
+    """API key → first and last version that this broker answers."""
+    return {key: versions for key, versions in sorted(profile.versions.items()) if key in HANDLERS}
+
+
+def is_offered(profile: Profile, api_key: int, version: int) -> bool:
+    first, last = profile.versions.get(api_key, (0, -1))
+    return api_key in HANDLERS and first <= version <= last

@@ -1,0 +1,44 @@
+"""ApiVersions v0-5: what the broker speaks, from the table of handlers and the release it behaves like."""
+
+from __future__ import annotations
+
+import re
+
+from kshare.broker.connection import Call
+from kshare.broker.dispatch import offered
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kshare.protocol.messages.api_versions_response import (
+    ApiVersion,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FEATURES_SINCE, _ZERO_SINCE = 3, 4
+
+
+async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    if call.version >= _FEATURES_SINCE:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_NAME.fullmatch(name) for name in names):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    return answer(call)
+
+
+def answer(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+    """Also what a client gets that asked in a version which doesn't exist."""
+    profile = call.broker.profile
+    apis = [ApiVersion(key, first, last) for key, (first, last) in offered(profile).items()]
+    response = ApiVersionsResponse(error, apis)
+    if call.version >= _FEATURES_SINCE and not error:
+        shift = 0 if call.version >= _ZERO_SINCE else 1
+        response.supported_features = [
+            SupportedFeatureKey(name, max(least, shift), most)
+            for name, (least, most) in profile.features.items()
+        ]
+        response.finalized_features_epoch = 1
+        response.finalized_features = [
+            FinalizedFeatureKey(name, most, most) for name, (_, most) in profile.features.items()
+        ]
+    return response

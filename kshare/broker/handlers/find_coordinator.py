@@ -1,0 +1,61 @@
+"""FindCoordinator v0-6: for groups, transactions and share-partitions. Makes the internal topic that is needed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from kshare.broker.cluster import COORDINATED_BY
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kshare.protocol.messages.find_coordinator_response import Coordinator
+
+_SHARE = 2
+_SHARE_SINCE = 6
+_BATCHED_SINCE = 4
+
+
+async def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if call.version >= _BATCHED_SINCE else [request.key]
+    found = [_find(request.key_type, key, call) for key in keys]
+    if call.version >= _BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(kind: int, key: str, call: Call) -> Coordinator:
+    error, message = _problem(kind, key, call)
+    if not error:
+        node = call.broker.cluster.coordinator(kind, key)
+        if node is not None:
+            return Coordinator(key, node.id, node.host, node.port)
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return Coordinator(key, -1, "", -1, error, message)
+
+
+def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
+    if kind not in COORDINATED_BY or (kind == _SHARE and call.version < _SHARE_SINCE):
+        return ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
+    if kind == _SHARE and not _is_share_key(key):
+        return ErrorCode.INVALID_REQUEST, "a share coordinator's key is group:topicId:partition"
+    return ErrorCode.NONE, None
+
+
+def _is_share_key(key: str) -> bool:
+    group, _, rest = key.partition(":")
+    parts = [*reversed(key.rsplit(":", 2))]
+    if not group or not rest or len(parts) != 3:
+        return False
+    partition, topic_id, _ = parts
+    try:
+        return len(base64.urlsafe_b64decode(topic_id + "==")) == 16 and int(partition) >= 0
+    except (ValueError, binascii.Error):
+        return False

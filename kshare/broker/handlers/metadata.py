@@ -1,0 +1,78 @@
+"""Metadata v0-13: nodes, topics and who leads them; makes topics on the way where the broker is set so."""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Partition, Topic, check_topic_name
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import MetadataRequest, MetadataResponse
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+_NO_ID = bytes(16)
+
+
+async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    cluster = call.broker.cluster
+    live = [node for node in cluster.nodes.values() if node.is_up]
+    wants_all = request.topics is None or (call.version == 0 and not request.topics)
+    if wants_all:
+        topics = [_describe(topic) for topic in cluster.topics.values()]
+    else:
+        topics = [_asked(wanted, request, call) for wanted in request.topics or []]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node.id, node.host, node.port, node.rack) for node in live],
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.id,
+        topics=topics,
+    )
+
+
+def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    cluster = call.broker.cluster
+    if wanted.topic_id != _NO_ID:
+        found = cluster.find(wanted.topic_id)
+        if found is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
+        return _describe(found)
+    name = wanted.name or ""
+    found = cluster.find(name)
+    if found is not None:
+        return _describe(found)
+    try:
+        check_topic_name(name)
+        may = call.broker.configs.is_on(Resource.BROKER, "", "auto.create.topics.enable")
+        if may and (request.allow_auto_topic_creation or call.version < 4):
+            cluster.create_topic(name, call.broker.configs.broker_number("num.partitions"), 1)
+            # As brokers do, whose new topic has no leader yet; the client asks again.
+            return MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, name)
+    except Refusal as refusal:
+        return MetadataResponseTopic(refusal.code, name)
+    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+
+
+def _describe(topic: Topic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.id,
+        topic.is_internal,
+        [_describe_partition(partition) for partition in topic.partitions],
+    )
+
+
+def _describe_partition(partition: Partition) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition.index,
+        partition.leader,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.replicas),
+    )

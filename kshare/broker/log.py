@@ -1,0 +1,277 @@
+"""The log of one partition: batches as producers sent them, each at its offset.
+
+Decides offsets, what a batch must be to get in, where the log starts and how far readers may read. Records are never
+decoded on the way in or out: batches are checked by their checksum and handed out whole. Producers' sequences are
+`producers`' subject, and time is passed in. There are no replicas: what is appended is committed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import crc32c
+
+from kshare.broker.producers import ProducerStates
+from kshare.broker.refusal import Refusal
+from kshare.broker.signals import Signal
+from kshare.errors import CorruptBatchError
+from kshare.protocol import record_header as header
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.record_builder import assign_append_time, assign_offset
+from kshare.protocol.records import Batch, read_batches
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(slots=True, frozen=True)
+class StoredBatch:
+    """One batch in the log, and what its header says."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    is_transactional: bool
+    is_control: bool
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def decode(self) -> Batch:
+        """For what needs its records after all."""
+        return next(read_batches(self.data))
+
+
+@dataclass(slots=True)
+class Span:
+    """Consecutive whole batches. The first may begin before the offset that was asked for."""
+
+    batches: list[StoredBatch] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def base_offset(self) -> int:
+        return self.batches[0].base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset
+
+    def data(self) -> bytes:
+        if len(self.batches) == 1:
+            return self.batches[0].data
+        return b"".join([batch.data for batch in self.batches])
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+
+@dataclass(slots=True, frozen=True)
+class Appended:
+    """Where a batch went. Of one that was there before (sent again), where it has been."""
+
+    base_offset: int
+    last_offset: int
+    append_time: int
+    """-1 unless the log gives the timestamps."""
+
+
+@dataclass(slots=True, frozen=True)
+class AbortedTransaction:
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """That of the marker."""
+
+
+@dataclass(slots=True)
+class LogLimits:
+    """What a topic's configuration says to its logs."""
+
+    max_batch_bytes: int = 1_048_588
+    uses_append_time: bool = False
+
+
+class PartitionLog:
+    """In memory; whoever wants it on disk too sets `on_append` and `on_start_moved`."""
+
+    def __init__(self, limits: LogLimits | None = None) -> None:
+        self.limits = limits or LogLimits()
+        self.appended = Signal()
+        """Fires when records were added or became readable, and when the start moved."""
+        self.producers = ProducerStates()
+        self.aborted: list[AbortedTransaction] = []
+        self.on_append: Callable[[StoredBatch], None] | None = None
+        self.on_start_moved: Callable[[int], None] | None = None
+        self._batches: list[StoredBatch] = []
+        self._bases: list[int] = []
+        self._start = 0
+        self._end = 0
+        self.size = 0
+
+    # --- bounds
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._end
+
+    @property
+    def high_watermark(self) -> int:
+        """Up to where plain readers may read: without replicas, the end."""
+        return self._end
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where readers of committed records may read: the first record of a transaction that isn't over."""
+        first = self.producers.first_open_offset()
+        return self._end if first is None else min(first, self._end)
+
+    def readable_end(self, committed_only: bool) -> int:
+        return self.last_stable_offset if committed_only else self.high_watermark
+
+    # --- writing
+
+    def append(
+        self,
+        records: Buffer,
+        *,
+        now: int,
+        leader_epoch: int,
+        from_client: bool = True,
+        is_ours: bool = False,
+    ) -> Appended:
+        """Adds one batch. Raises Refusal; then nothing has changed."""
+        batch = self._inspect(records, from_client)
+        duplicate = self.producers.check(batch) if not is_ours or batch.producer_id >= 0 else None
+        if duplicate is not None:
+            return Appended(duplicate, duplicate + batch.last_offset_delta, -1)
+        data = bytearray(records)
+        base = self._end
+        assign_offset(data, base, leader_epoch)
+        append_time = -1
+        if self.limits.uses_append_time and not batch.is_control:
+            append_time = now
+            assign_append_time(data, now)
+        stored = StoredBatch(
+            base,
+            base + batch.last_offset_delta,
+            leader_epoch,
+            now if append_time >= 0 else batch.max_timestamp,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.is_transactional,
+            batch.is_control,
+            bytes(data),
+        )
+        if self.on_append is not None:
+            self.on_append(stored)
+        self._take(stored, batch)
+        self.appended.fire()
+        return Appended(base, stored.last_offset, append_time)
+
+    def restore(self, stored: StoredBatch) -> None:
+        """Takes a batch back from disk, at the offset it has."""
+        self._end = max(self._end, stored.base_offset)
+        if not self._batches:
+            self._start = max(self._start, 0)
+        self._take(stored, stored.decode())
+
+    def _take(self, stored: StoredBatch, batch: Batch) -> None:
+        self._batches.append(stored)
+        self._bases.append(stored.base_offset)
+        self._end = stored.last_offset + 1
+        self.size += stored.size
+        ended = self.producers.record(batch, stored.base_offset)
+        if ended is not None and ended.was_aborted:
+            self.aborted.append(
+                AbortedTransaction(stored.producer_id, ended.first_offset, stored.last_offset)
+            )
+
+    def _inspect(self, records: Buffer, from_client: bool) -> Batch:
+        view = memoryview(records)
+        if len(view) > self.limits.max_batch_bytes and from_client:
+            reason = f"a batch of {len(view)} bytes, {self.limits.max_batch_bytes} are allowed"
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, reason)
+        try:
+            batches = list(read_batches(view))
+        except CorruptBatchError as broken:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(broken)) from None
+        if len(batches) != 1 or batches[0].size != len(view):
+            raise Refusal(ErrorCode.INVALID_RECORD, "a produce request holds one whole batch a partition")
+        batch = batches[0]
+        if crc32c.crc32c(view[header.CHECKSUM_BEHIND :]) != batch.checksum:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the checksum doesn't fit the batch")
+        if from_client:
+            if batch.is_control:
+                raise Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+            if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
+                raise Refusal(ErrorCode.INVALID_RECORD, "the offsets of a batch don't fit its records")
+        return batch
+
+    def delete_before(self, offset: int) -> None:
+        """Moves the start forward; batches that lie wholly before it are gone."""
+        if offset <= self._start:
+            return
+        self._start = offset
+        self._end = max(self._end, offset)
+        gone = bisect_left(self._bases, offset)
+        if gone and self._batches[gone - 1].last_offset >= offset:
+            gone -= 1
+        self.size -= sum(batch.size for batch in self._batches[:gone])
+        del self._batches[:gone], self._bases[:gone]
+        self.aborted = [each for each in self.aborted if each.last_offset >= offset]
+        if self.on_start_moved is not None:
+            self.on_start_moved(offset)
+        self.appended.fire()
+
+    def replace_batches(self, kept: list[StoredBatch]) -> None:
+        """What compaction leaves: batches in the order of their offsets. The ends of the log stay where they are."""
+        self._batches = list(kept)
+        self._bases = [batch.base_offset for batch in kept]
+        self.size = sum(batch.size for batch in kept)
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, end: int | None = None) -> Span:
+        """Whole batches from the one that holds `offset`, up to `max_bytes` but one at least, before `end`."""
+        end = self._end if end is None else min(end, self._end)
+        span = Span()
+        for batch in self.batches_from(offset):
+            if batch.base_offset >= end or (span.batches and span.size + batch.size > max_bytes):
+                break
+            span.batches.append(batch)
+            span.size += batch.size
+        return span
+
+    def batches_from(self, offset: int) -> Iterator[StoredBatch]:
+        """The batch that holds `offset`, or the next one if none does, and all after it."""
+        index = max(bisect_right(self._bases, offset) - 1, 0)
+        while index < len(self._batches) and self._batches[index].last_offset < offset:
+            index += 1
+        for position in range(index, len(self._batches)):
+            yield self._batches[position]
+
+    def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that have records or their marker in [first, end)."""
+        return [each for each in self.aborted if each.first_offset < end and each.last_offset >= first]
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch up to `epoch` that wrote something, and where it ends; (-1, -1) if none did."""
+        found, end = -1, -1
+        for batch in self._batches:
+            if batch.leader_epoch > epoch:
+                return (found, batch.base_offset) if found >= 0 else (-1, -1)
+            found, end = batch.leader_epoch, batch.last_offset + 1
+        return (found, self._end) if end >= 0 else (-1, -1)

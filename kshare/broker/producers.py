@@ -1,0 +1,114 @@
+"""Idempotent and transactional producers, as one partition's log remembers them.
+
+Decides whether a batch is new, a repetition or out of order, and which transactions are open. Never decides epochs:
+the transaction coordinator does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.records import Batch, ControlType
+
+_REMEMBERED = 5
+"""As many batches as a producer may have under way at once."""
+_SEQUENCES = 2**31
+
+
+@dataclass(slots=True)
+class _Written:
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+
+@dataclass(slots=True)
+class ProducerState:
+    epoch: int
+    written: deque[_Written] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    first_open_offset: int | None = None
+    """Where its open transaction begins in this partition."""
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+
+
+@dataclass(slots=True, frozen=True)
+class EndedTransaction:
+    first_offset: int
+    was_aborted: bool
+
+
+class ProducerStates:
+    """All producers of a partition."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+
+    def items(self) -> list[tuple[int, ProducerState]]:
+        return list(self._states.items())
+
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest transaction that isn't over."""
+        first = None
+        for state in self._states.values():
+            opened = state.first_open_offset
+            if opened is not None and (first is None or opened < first):
+                first = opened
+        return first
+
+    def has_open(self, producer_id: int) -> bool:
+        state = self._states.get(producer_id)
+        return state is not None and state.first_open_offset is not None
+
+    def check(self, batch: Batch) -> int | None:
+        """The offset that a repeated batch has already; None for a new one. Raises Refusal for what can't follow."""
+        if batch.producer_id < 0 or batch.is_control:
+            return None
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            return None
+        if batch.producer_epoch < state.epoch:
+            reason = f"epoch {batch.producer_epoch}, and {state.epoch} has written already"
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+        if batch.producer_epoch > state.epoch:
+            if batch.base_sequence != 0:
+                raise _out_of_order(batch, 0)
+            return None
+        last = (batch.base_sequence + batch.record_count - 1) % _SEQUENCES
+        for written in state.written:
+            if (written.first_sequence, written.last_sequence) == (batch.base_sequence, last):
+                return written.base_offset
+        if state.written:
+            expected = (state.written[-1].last_sequence + 1) % _SEQUENCES
+            if batch.base_sequence != expected:
+                raise _out_of_order(batch, expected)
+        return None
+
+    def record(self, batch: Batch, base_offset: int) -> EndedTransaction | None:
+        """Remembers a batch that went into the log; tells which transaction it ended."""
+        if batch.producer_id < 0:
+            return None
+        state = self._states.get(batch.producer_id)
+        if state is None or state.epoch != batch.producer_epoch:
+            opened = state.first_open_offset if state else None
+            state = self._states[batch.producer_id] = ProducerState(batch.producer_epoch)
+            state.first_open_offset = opened
+        state.last_timestamp = batch.max_timestamp
+        if batch.is_control:
+            first, state.first_open_offset = state.first_open_offset, None
+            if first is None:
+                return None
+            return EndedTransaction(first, batch.control_type == ControlType.ABORT)
+        last = (batch.base_sequence + batch.record_count - 1) % _SEQUENCES
+        state.written.append(_Written(batch.base_sequence, last, base_offset))
+        if batch.is_transactional and state.first_open_offset is None:
+            state.first_open_offset = base_offset
+        return None
+
+
+def _out_of_order(batch: Batch, expected: int) -> Refusal:
+    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, {expected} was to come"
+    return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

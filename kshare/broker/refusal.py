@@ -1,0 +1,14 @@
+"""How the broker's pure parts say no: an error code and perhaps a text, which a handler puts into its answer."""
+
+from __future__ import annotations
+
+from kshare.protocol.error_codes import ErrorCode
+
+
+class Refusal(Exception):
+    """Never leaves the broker: whoever asked gets its code in the answer."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code.name if message is None else f"{code.name}: {message}")
+        self.code = code
+        self.message = message

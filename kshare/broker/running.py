@@ -1,0 +1,73 @@
+"""An embedded cluster that clients can connect to, in the event loop at hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
+
+from kshare.broker.broker import Broker
+from kshare.broker.clock import SystemClock
+from kshare.broker.cluster import Node
+from kshare.broker.server import NodeServer
+
+
+class Running:
+    """The sockets of a broker's nodes."""
+
+    def __init__(self, broker: Broker, tasks: TaskGroup) -> None:
+        self.broker = broker
+        self._tasks = tasks
+        self._servers: dict[int, tuple[NodeServer, Listener[SocketStream], anyio.CancelScope]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{node.host}:{node.port}" for node in self.broker.cluster.nodes.values())
+
+    async def start_node(self, node: Node) -> None:
+        """Listens on the node's port; on a free one if it is 0."""
+        listener = (await anyio.create_tcp_listener(local_host=node.host, local_port=node.port)).listeners[0]
+        node.port = listener.extra(SocketAttribute.local_port)
+        server, scope = NodeServer(self.broker, node), anyio.CancelScope()
+        self._servers[node.id] = server, listener, scope
+        self._tasks.start_soon(self._serve, server, listener, scope)
+        if not node.is_up:
+            self.broker.cluster.set_up(node, True)
+
+    async def stop_node(self, node: Node) -> None:
+        """As if it had been killed: connections break, others lead and coordinate from now on."""
+        server, listener, scope = self._servers.pop(node.id)
+        scope.cancel()
+        await listener.aclose()
+        await server.close_connections()
+        self.broker.cluster.set_up(node, False)
+
+    async def _serve(
+        self, server: NodeServer, listener: Listener[SocketStream], scope: anyio.CancelScope
+    ) -> None:
+        with scope:
+            async with listener, anyio.create_task_group() as tasks:
+                await server.serve(listener, tasks)
+
+    async def stop(self) -> None:
+        for _, listener, _ in self._servers.values():
+            await listener.aclose()
+
+
+@asynccontextmanager
+async def run(broker: Broker, ports: dict[int, int] | None = None) -> AsyncIterator[Running]:
+    """Serves the broker's nodes, on free ports unless told otherwise, until the block is left."""
+    async with anyio.create_task_group() as tasks:
+        running = Running(broker, tasks)
+        if isinstance(broker.clock, SystemClock):
+            tasks.start_soon(broker.clock.run)
+        for node in broker.cluster.nodes.values():
+            node.port = (ports or {}).get(node.id, node.port)
+            await running.start_node(node)
+        try:
+            yield running
+        finally:
+            await running.stop()
+            tasks.cancel_scope.cancel()

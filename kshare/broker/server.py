@@ -1,0 +1,164 @@
+"""Sockets: takes connections to a node, cuts frames, has requests answered in their order, sends the answers.
+
+Decides when a connection is over. Each connection has two tasks: one reads, so that a client that hangs up is noticed
+while its request is parked; one answers, request after request. Knows no request but ApiVersions.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import deque
+from contextlib import suppress
+from itertools import count
+from typing import cast
+
+import anyio
+from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
+
+from kshare.broker.broker import Broker
+from kshare.broker.cluster import Node
+from kshare.broker.connection import Call, ClientConnection
+from kshare.broker.dispatch import handler_for, is_offered
+from kshare.broker.handlers import api_versions
+from kshare.errors import DecodeError
+from kshare.protocol.envelopes import decode_request, encode_response
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.frames import API_VERSIONS, FrameSplitter
+from kshare.protocol.message import Message
+from kshare.protocol.messages import RequestHeader
+
+log = logging.getLogger("kshare.broker")
+
+_CHUNK = 256 * 1024
+_LARGEST_REQUEST = 100 * 1024 * 1024
+_READ_AHEAD = 64
+"""Requests that may wait for their turn before the connection isn't read any more."""
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+_numbers = count(1)
+
+
+class ClientEnded(Exception):
+    """The connection is over: no answer, no explanation."""
+
+
+class NodeServer:
+    """One node's listener and connections."""
+
+    def __init__(self, broker: Broker, node: Node) -> None:
+        self._broker = broker
+        self._node = node
+        self._streams: dict[ClientConnection, ByteStream] = {}
+
+    async def serve(self, listener: Listener[SocketStream], tasks: TaskGroup) -> None:
+        """Until it is cancelled."""
+        await listener.serve(self._serve_client, tasks)
+
+    async def _serve_client(self, stream: ByteStream) -> None:
+        peer = stream.extra(SocketAttribute.remote_address)
+        connection = ClientConnection(next(_numbers), self._node, str(peer[0]))
+        self._streams[connection] = stream
+        try:
+            async with stream:
+                await _Conversation(self._broker, connection, stream).run()
+        finally:
+            del self._streams[connection]
+            connection.end()
+            connection.run_hooks()
+
+    async def close_connections(self) -> None:
+        """Hangs up on every client, as a broker that dies does."""
+        for connection, stream in list(self._streams.items()):
+            connection.end()
+            await anyio.aclose_forcefully(stream)
+
+
+class _Conversation:
+    """The two tasks of one connection and the queue between them."""
+
+    def __init__(self, broker: Broker, connection: ClientConnection, stream: ByteStream) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._stream = stream
+        self._frames: deque[memoryview] = deque()
+        self._came = anyio.Event()
+        self._taken = anyio.Event()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read)
+            with suppress(ClientEnded, *_GONE):
+                await self._answer()
+            self._connection.end()
+            tasks.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        splitter = FrameSplitter(_LARGEST_REQUEST)
+        try:
+            while True:
+                chunk = await self._stream.receive(_CHUNK)
+                self._frames.extend(splitter.feed(chunk))
+                if self._frames:
+                    self._came.set()
+                while len(self._frames) >= _READ_AHEAD:
+                    self._taken = anyio.Event()
+                    await self._taken.wait()
+        except DecodeError as problem:
+            log.warning("%s sent what is no request: %s", self._connection.peer, problem)
+        except _GONE:
+            pass
+        self._connection.end()
+        self._came.set()
+
+    async def _answer(self) -> None:
+        while True:
+            while self._frames:
+                frame = self._frames.popleft()
+                self._taken.set()
+                reply = await self._reply(frame)
+                if reply is not None:
+                    await self._stream.send(cast("bytes", reply))
+            if not self._connection.is_open:
+                return
+            self._came = anyio.Event()
+            await self._came.wait()
+
+    async def _reply(self, frame: memoryview) -> bytearray | None:
+        header, request = self._decode(frame)
+        call = Call(
+            self._broker,
+            self._connection.node,
+            self._connection,
+            header.request_api_key,
+            header.request_api_version,
+            header.client_id,
+        )
+        if request is None:
+            refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
+            return encode_response(refusal, 0, header.correlation_id)
+        try:
+            answer = await handler_for(call.api_key)(request, call)
+            if answer is None:
+                return None
+            return encode_response(answer, call.version, header.correlation_id)
+        except Exception as error:
+            # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
+            log.exception("%s v%d failed", type(request).__name__, call.version)
+            self._broker.crashes.append(error)
+            raise ClientEnded from error
+
+    def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
+        """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""
+        if len(frame) < 8:
+            raise ClientEnded
+        api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        if not is_offered(self._broker.profile, api_key, version):
+            if api_key == API_VERSIONS:
+                return RequestHeader(api_key, version, correlation_id), None
+            log.warning("%s asked for API %d in version %d", self._connection.peer, api_key, version)
+            raise ClientEnded
+        try:
+            return decode_request(frame)
+        except DecodeError as problem:
+            log.warning("%s sent a request that can't be read: %s", self._connection.peer, problem)
+            raise ClientEnded from None
