@@ -66,8 +66,8 @@ class GroupMember:
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """These from now on, and no others: the coordinator is told at once, what isn't wanted is fetched no more."""
-        self.topics = topics
         self._membership.subscribe(topics, anyio.current_time())
+        self.topics = topics
         self._cluster.want(topics, self._membership.assignment.keys())
         self._share_out()
         self._wake()

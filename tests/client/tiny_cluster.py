@@ -1,0 +1,291 @@
+"""The smallest cluster that a whole consumer can join: real sockets, some nodes, topics of one partition in memory.
+
+It is polite: one member's view only, every assignment at once. What it shares with the client is the codecs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from kshare.net.addresses import Address, format_address
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kshare.protocol.messages import metadata_response as metadata
+from kshare.protocol.messages import share_acknowledge_response as acknowledged
+from kshare.protocol.messages import share_fetch_response as fetched
+from kshare.protocol.messages.find_coordinator_response import Coordinator
+from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
+from kshare.protocol.record_builder import BatchBuilder
+from tests.net.peer import Conversation, peer, versions_answer
+
+AVAILABLE, ACQUIRED, ACCEPTED, ARCHIVED = "available", "acquired", "accepted", "archived"
+_NEXT = {0: ARCHIVED, 1: ACCEPTED, 2: AVAILABLE, 3: ARCHIVED}
+_MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@dataclass
+class Topic:
+    name: str
+    topic_id: bytes
+    values: list[bytes] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    deliveries: list[int] = field(default_factory=list)
+    holders: dict[int, Conversation] = field(default_factory=dict)
+    leader: int = 1
+    leader_epoch: int = 1
+
+    def append(self, *values: bytes) -> None:
+        self.values += values
+        self.states += [AVAILABLE] * len(values)
+        self.deliveries += [0] * len(values)
+
+    def release(self, talk: Conversation | None = None) -> None:
+        """What this connection holds, or all that anybody does."""
+        for offset, holder in list(self.holders.items()):
+            if talk is None or holder is talk:
+                self.states[offset] = AVAILABLE
+                del self.holders[offset]
+
+    def move(self, node: int) -> None:
+        """Locks aren't taken along."""
+        self.leader, self.leader_epoch = node, self.leader_epoch + 1
+        self.release()
+
+
+@dataclass
+class Session:
+    epoch: int = 0
+    names: set[bytes] = field(default_factory=set)
+
+
+class TinyCluster:
+    """`async with cluster.running()`; `requests` has everything that was asked, with the node that was."""
+
+    def __init__(self, *names: str, nodes: int = 1) -> None:
+        self.topics = {name: Topic(name, bytes([65 + n]) * 16) for n, name in enumerate(names)}
+        self.nodes = list(range(1, nodes + 1))
+        self.addresses: dict[int, Address] = {}
+        self.requests: list[tuple[int, Message]] = []
+        self.subscribed: list[str] = []
+        self.lock_ms = 30000
+        self.error_next: dict[type[Message], int] = {}
+        """Answer the next request of a kind so."""
+
+    @property
+    def bootstrap(self) -> str:
+        return format_address(self.addresses[1])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[TinyCluster]:
+        async with AsyncExitStack() as stack:
+            for node in self.nodes:
+                self.addresses[node] = await stack.enter_async_context(peer(_Node(self, node).serve))
+            yield self
+
+    def asked(self, kind: type[Message], node: int | None = None) -> list[Any]:
+        return [one for who, one in self.requests if isinstance(one, kind) and node in (None, who)]
+
+    def by_id(self, topic_id: bytes) -> Topic:
+        return next(topic for topic in self.topics.values() if topic.topic_id == topic_id)
+
+
+class _Node:
+    def __init__(self, cluster: TinyCluster, number: int) -> None:
+        self.cluster = cluster
+        self.number = number
+
+    async def serve(self, talk: Conversation) -> None:
+        session = Session()
+        try:
+            while True:
+                header, request = await talk.request(Message)
+                self.cluster.requests.append((self.number, request))
+                await talk.answer(header, await self._answer(talk, session, request))
+        finally:
+            for topic in self.cluster.topics.values():
+                topic.release(talk)
+
+    async def _answer(self, talk: Conversation, session: Session, request: Any) -> Message:
+        error = self.cluster.error_next.pop(type(request), 0)
+        match request:
+            case ApiVersionsRequest():
+                return versions_answer()
+            case FindCoordinatorRequest():
+                host, port = self.cluster.addresses[1]
+                return FindCoordinatorResponse(
+                    coordinators=[Coordinator(request.coordinator_keys[0], 1, host, port)]
+                )
+            case ShareGroupHeartbeatRequest():
+                return self._heartbeat(request)
+            case MetadataRequest():
+                return self._metadata(request, error)
+            case ShareFetchRequest():
+                return await self._fetch(talk, session, request, error)
+            case ShareAcknowledgeRequest():
+                return self._acknowledge(talk, session, request)
+        raise AssertionError(request)
+
+    def _heartbeat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+        answer = ShareGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch + 1, heartbeat_interval_ms=100
+        )
+        if request.subscribed_topic_names is not None:
+            self.cluster.subscribed = list(request.subscribed_topic_names)
+            rows = [
+                TopicPartitions(self.cluster.topics[name].topic_id, [0]) for name in self.cluster.subscribed
+            ]
+            answer.assignment = Assignment(rows)
+        return answer
+
+    def _metadata(self, request: MetadataRequest, error: int) -> MetadataResponse:
+        if error:
+            return MetadataResponse(error_code=error)
+        wanted = [
+            self.cluster.topics[one.name] if one.name is not None else self.cluster.by_id(one.topic_id)
+            for one in request.topics or ()
+        ]
+        return MetadataResponse(
+            brokers=[
+                metadata.MetadataResponseBroker(node, *address)
+                for node, address in self.cluster.addresses.items()
+            ],
+            topics=[
+                metadata.MetadataResponseTopic(
+                    0,
+                    topic.name,
+                    topic.topic_id,
+                    partitions=[metadata.MetadataResponsePartition(0, 0, topic.leader, topic.leader_epoch)],
+                )
+                for topic in wanted
+            ],
+        )
+
+    # --- the share session
+
+    async def _fetch(
+        self, talk: Conversation, session: Session, request: ShareFetchRequest, error: int
+    ) -> ShareFetchResponse:
+        acks = self._take_note(session, request)
+        if error or acks is None:
+            return ShareFetchResponse(error_code=error or ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        results = {topic_id: self._settle(talk, topic_id, batches) for topic_id, batches in acks.items()}
+        rows: dict[bytes, fetched.PartitionData] = {}
+        until = anyio.current_time() + request.max_wait_ms / 1000
+        while not rows:
+            for topic_id in session.names:
+                data = self._acquire(talk, topic_id, request.max_records)
+                if data is not None:
+                    rows[topic_id] = data
+            if results or anyio.current_time() >= until:
+                break
+            await anyio.sleep(0.002)
+        moved = False
+        for topic_id, result in results.items():
+            row = rows.setdefault(topic_id, fetched.PartitionData(0))
+            row.acknowledge_error_code = result
+        for topic_id, row in rows.items():
+            if _MOVED in (row.error_code, row.acknowledge_error_code):
+                moved = True
+                topic = self.cluster.by_id(topic_id)
+                row.current_leader = fetched.LeaderIdAndEpoch(topic.leader, topic.leader_epoch)
+        return ShareFetchResponse(
+            responses=[
+                fetched.ShareFetchableTopicResponse(topic_id, [row]) for topic_id, row in rows.items()
+            ],
+            acquisition_lock_timeout_ms=self.cluster.lock_ms,
+            node_endpoints=[
+                fetched.NodeEndpoint(node, *address) for node, address in self.cluster.addresses.items()
+            ]
+            if moved
+            else [],
+        )
+
+    def _acknowledge(
+        self, talk: Conversation, session: Session, request: ShareAcknowledgeRequest
+    ) -> ShareAcknowledgeResponse:
+        acks = self._take_note(session, request)
+        if acks is None:
+            return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        rows = [
+            acknowledged.ShareAcknowledgeTopicResponse(
+                topic_id, [acknowledged.PartitionData(0, self._settle(talk, topic_id, batches))]
+            )
+            for topic_id, batches in acks.items()
+        ]
+        if request.share_session_epoch == -1:
+            for topic in self.cluster.topics.values():
+                topic.release(talk)
+        return ShareAcknowledgeResponse(responses=rows, acquisition_lock_timeout_ms=self.cluster.lock_ms)
+
+    def _take_note(self, session: Session, request: Any) -> dict[bytes, list[Any]] | None:
+        """The acknowledgements by topic; None if the epoch is wrong."""
+        if request.share_session_epoch == 0:
+            session.epoch, session.names = 0, set()
+        if request.share_session_epoch not in (session.epoch, -1):
+            return None
+        session.epoch += 1
+        rows = [(topic.topic_id, row) for topic in request.topics for row in topic.partitions]
+        session.names |= {topic_id for topic_id, _ in rows}
+        if isinstance(request, ShareFetchRequest):
+            session.names -= {topic.topic_id for topic in request.forgotten_topics_data}
+        acks = {
+            topic_id: row.acknowledgement_batches for topic_id, row in rows if row.acknowledgement_batches
+        }
+        assert not (acks and request.share_session_epoch == 0), "rule 1"
+        return acks
+
+    def _settle(self, talk: Conversation, topic_id: bytes, batches: list[Any]) -> int:
+        topic = self.cluster.by_id(topic_id)
+        if topic.leader != self.number:
+            return _MOVED
+        wanted: list[tuple[int, int]] = []
+        for batch in batches:
+            types, count = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
+            types = types * count if len(types) == 1 else types
+            wanted += zip(range(batch.first_offset, batch.last_offset + 1), types, strict=True)
+        if any(topic.holders.get(offset) is not talk for offset, _ in wanted):
+            return ErrorCode.INVALID_RECORD_STATE
+        for offset, kind in wanted:
+            topic.states[offset] = _NEXT.get(kind, ACQUIRED)
+            if kind in _NEXT:
+                del topic.holders[offset]
+        return 0
+
+    def _acquire(self, talk: Conversation, topic_id: bytes, most: int) -> fetched.PartitionData | None:
+        topic = self.cluster.by_id(topic_id)
+        if topic.leader != self.number:
+            return fetched.PartitionData(0, error_code=_MOVED)
+        offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:most]
+        if not offsets:
+            return None
+        builder = BatchBuilder(base_offset=offsets[0], leader_epoch=topic.leader_epoch)
+        ranges: list[fetched.AcquiredRecords] = []
+        for offset in offsets:
+            builder.append(topic.values[offset], timestamp=0, offset=offset)
+            topic.states[offset] = ACQUIRED
+            topic.holders[offset] = talk
+            topic.deliveries[offset] += 1
+            count = topic.deliveries[offset]
+            if ranges and ranges[-1].last_offset == offset - 1 and ranges[-1].delivery_count == count:
+                ranges[-1].last_offset = offset
+            else:
+                ranges.append(fetched.AcquiredRecords(offset, offset, count))
+        return fetched.PartitionData(0, records=bytes(builder.build()), acquired_records=ranges)
