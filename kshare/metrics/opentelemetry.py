@@ -1,0 +1,40 @@
+"""Metrics for OpenTelemetry: `pip install kshare[opentelemetry]`.
+
+    ShareConsumer(..., observer=OpenTelemetryObserver())
+
+Speaks with OpenTelemetry's API only; which exporter takes the numbers is for the application to choose.
+"""
+
+from __future__ import annotations
+
+from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_meter
+
+from kshare.client.observer import Event
+from kshare.metrics.readings import METRICS, Kind, Metric, readings
+
+
+class OpenTelemetryObserver:
+    """`meter` is the one of the global provider unless given. May be used from any thread, by many consumers."""
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        chosen = meter or get_meter("kshare")
+        self._metrics = {metric: _make(metric, chosen) for metric in METRICS}
+
+    def __call__(self, event: Event) -> None:
+        for metric, amount, labels in readings(event):
+            made = self._metrics[metric]
+            if isinstance(made, Histogram):
+                made.record(amount, labels)
+            else:
+                made.add(amount, labels)
+
+
+def _make(metric: Metric, meter: Meter) -> Counter | UpDownCounter | Histogram:
+    name = f"kshare.{metric.name}"
+    match metric.kind:
+        case Kind.COUNTER:
+            return meter.create_counter(name, metric.unit, metric.about)
+        case Kind.GAUGE:
+            return meter.create_up_down_counter(name, metric.unit, metric.about)
+        case Kind.HISTOGRAM:
+            return meter.create_histogram(name, metric.unit, metric.about)

@@ -1,0 +1,152 @@
+"""Which numbers there are, and which of them an event moves: the one list that every adapter goes by.
+
+Labels have few values each: topics, Kafka's names of errors, words. Never offsets, partitions, members or free text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from kshare.client.observer import (
+    Acquired,
+    Answered,
+    Assigned,
+    Event,
+    Fetched,
+    Finished,
+    LeaseLost,
+    LeaseRenewed,
+    Poisoned,
+    Refused,
+    SessionEnded,
+    Settled,
+    Skipped,
+)
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: Kind
+    unit: str
+    """As in the unified code for units of measure: s, By, {record}."""
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+class Reading(NamedTuple):
+    metric: Metric
+    amount: float
+    labels: Mapping[str, str]
+
+
+_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+
+REQUESTS = Metric("requests", _COUNTER, "{request}", "Requests to brokers, by outcome.", ("api", "error"))
+REQUEST_TIME = Metric("request.duration", _HISTOGRAM, "s", "From request to answer.", ("api",))
+FETCHED = Metric("fetched.records", _COUNTER, "{record}", "Records that fetches brought.")
+FETCHED_BYTES = Metric("fetched.bytes", _COUNTER, "By", "Bytes of record batches that fetches brought.")
+ACQUIRED = Metric(
+    "acquired.records",
+    _COUNTER,
+    "{record}",
+    "Records acquired, by whether they came before.",
+    ("topic", "redelivered"),
+)
+REFUSED = Metric(
+    "refused", _COUNTER, "{partition}", "Partitions that a broker refused.", ("api", "topic", "error")
+)
+ACKNOWLEDGED = Metric(
+    "acknowledged.records", _COUNTER, "{record}", "Acknowledgements that were confirmed.", ("topic", "word")
+)
+UNACKNOWLEDGED = Metric(
+    "unacknowledged.records",
+    _COUNTER,
+    "{record}",
+    "Acknowledgements that were refused, or whose outcome is open.",
+    ("topic", "error"),
+)
+WORK_TIME = Metric(
+    "hand_to_acknowledged.duration",
+    _HISTOGRAM,
+    "s",
+    "From putting records into the user's hands to their confirmed acknowledgement.",
+    ("topic",),
+)
+SKIPPED = Metric("skipped.records", _COUNTER, "{record}", "Duplicates kept from the user.", ("topic",))
+RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
+LOST = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
+SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("why",))
+REBALANCES = Metric("rebalances", _COUNTER, "{assignment}", "Assignments by the group.")
+PARTITIONS = Metric("assigned.partitions", _GAUGE, "{partition}", "Partitions assigned now.")
+POISON = Metric(
+    "poison.records", _COUNTER, "{record}", "Records that a deserializer raised for.", ("topic", "part")
+)
+
+METRICS = (
+    REQUESTS,
+    REQUEST_TIME,
+    FETCHED,
+    FETCHED_BYTES,
+    ACQUIRED,
+    REFUSED,
+    ACKNOWLEDGED,
+    UNACKNOWLEDGED,
+    WORK_TIME,
+    SKIPPED,
+    RENEWED,
+    LOST,
+    SESSIONS,
+    REBALANCES,
+    PARTITIONS,
+    POISON,
+)
+
+
+def readings(event: Event) -> Iterator[Reading]:
+    """What an event adds, and to which metric."""
+    match event:
+        case Answered(api, _, seconds, error):
+            yield Reading(REQUESTS, 1, {"api": api, "error": error or ""})
+            yield Reading(REQUEST_TIME, seconds, {"api": api})
+        case Fetched(_, records, size):
+            yield Reading(FETCHED, records, {})
+            yield Reading(FETCHED_BYTES, size, {})
+        case Acquired(topic, _, records, count):
+            yield Reading(ACQUIRED, records, {"topic": topic, "redelivered": "yes" if count > 1 else "no"})
+        case Refused(api, topic, _, error):
+            yield Reading(REFUSED, 1, {"api": api, "topic": topic, "error": error or ""})
+        case Settled():
+            yield from _outcome(event)
+        case Finished(topic, _, _, seconds):
+            yield Reading(WORK_TIME, seconds, {"topic": topic})
+        case Skipped(topic, _, records):
+            yield Reading(SKIPPED, records, {"topic": topic})
+        case LeaseRenewed(topic, _, records):
+            yield Reading(RENEWED, records, {"topic": topic})
+        case LeaseLost(topic, _, records, why):
+            yield Reading(LOST, records, {"topic": topic, "why": why})
+        case SessionEnded(_, reason):
+            yield Reading(SESSIONS, 1, {"why": reason})
+        case Assigned(_, gained, lost):
+            yield Reading(REBALANCES, 1, {})
+            yield Reading(PARTITIONS, gained - lost, {})
+        case Poisoned(topic, _, _, part):
+            yield Reading(POISON, 1, {"topic": topic, "part": part})
+
+
+def _outcome(event: Settled) -> Iterator[Reading]:
+    counts = event.counts()
+    if event.error is None:
+        for word, records in counts.items():
+            yield Reading(ACKNOWLEDGED, records, {"topic": event.topic, "word": word})
+    else:
+        error = "open" if event.is_open else getattr(event.error, "name", type(event.error).__name__)
+        yield Reading(UNACKNOWLEDGED, sum(counts.values()), {"topic": event.topic, "error": error})
