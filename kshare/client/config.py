@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
+from kshare.client.deserialize import Deserializer, OnPoison
 from kshare.client.kafka_names import KAFKA_NAMES, dotted, translate
+from kshare.client.observer import Observer, OnSettled
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
 
@@ -36,6 +38,19 @@ class ConsumerConfig:
     """Keep the lock of records that your code still works on (brokers from Kafka 4.2 on)."""
     longest_lease: float = 300.0
     """How long a record may be kept by renewing before it is given up."""
+    key_deserializer: Deserializer | None = None
+    """A function of bytes; a key that there isn't stays None."""
+    value_deserializer: Deserializer | None = None
+    on_poison: OnPoison = "raise"
+    """When a deserializer raises. raise: DeserializationFailed to your loop. reject, release: settled so, and logged.
+
+    To raise is the default since it alone loses nothing when it is the deserializer that is wrong: the others would
+    run through a whole topic before anybody looks.
+    """
+    on_settled: OnSettled | None = None
+    """Called with the outcome of acknowledgements, confirmed or refused, when the broker's word comes."""
+    observer: Observer | None = None
+    """Called with every event: see kshare.client.observer."""
     client_id: str = "kshare"
     rack: str | None = None
     request_timeout: float = 30.0
@@ -83,6 +98,7 @@ class ConsumerConfig:
         for name, allowed in (
             ("acknowledgement", ("implicit", "explicit")),
             ("acquire", ("batches", "records")),
+            ("on_poison", ("raise", "reject", "release")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(
@@ -96,6 +112,9 @@ class ConsumerConfig:
                 raise ConfigError(
                     f"{name} must be a number of seconds above 0 (at most a day), not {value!r}"
                 )
+        for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
         if not isinstance(self.renew_leases, bool):
             raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
 

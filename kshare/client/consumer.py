@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from kshare.client.config import ConsumerConfig, topic_names
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
+from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch
 from kshare.client.streams import BatchStream, RecordStream
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
@@ -38,6 +39,7 @@ class ShareConsumer:
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **options: Any) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.net_settings()
+        self._reporter = Reporter(self.config.observer, self.config.on_settled)
         self._holdings: Holdings | None = None
 
     async def __aenter__(self) -> Self:
@@ -55,7 +57,7 @@ class ShareConsumer:
         )
         self._holdings = Holdings(most=self.config.max_records, keeper=keeper, clock=anyio.current_time)
         self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
-        self._member = GroupMember(self.config, self._pool, self._holdings, self._tasks)
+        self._member = GroupMember(self.config, self._pool, self._holdings, self._tasks, self._reporter)
         self._tasks.start_soon(self._member.run)
         return self
 

@@ -9,25 +9,30 @@ from __future__ import annotations
 import base64
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
+from kshare.client import observer
 from kshare.client.config import ConsumerConfig
 from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
+from kshare.client.observer import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
-from kshare.protocol.message import Request
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
 from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
 from kshare.state.session import Leader, Partition, ShareSession
 
 log = logging.getLogger("kshare.client")
+
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
@@ -41,13 +46,17 @@ def new_member_id() -> str:
 class GroupMember:
     """`failure` is set when nothing that waiting would heal has happened."""
 
-    def __init__(self, config: ConsumerConfig, pool: Pool, holdings: Holdings, tasks: TaskGroup) -> None:
+    def __init__(
+        self, config: ConsumerConfig, pool: Pool, holdings: Holdings, tasks: TaskGroup, reporter: Reporter
+    ) -> None:
         self.failure: KshareError | None = None
         self.topics = config.topics
         self._config = config
         self._pool = pool
         self._holdings = holdings
         self._tasks = tasks
+        self._reporter = reporter
+        self._reported: frozenset[Partition] = frozenset()
         self._membership = Membership(config.group, new_member_id(), config.topics, config.rack)
         self._cluster = ClusterView()
         self._cluster.want(config.topics)
@@ -85,6 +94,7 @@ class GroupMember:
         self._membership.leave(anyio.current_time())
         while self._membership.state is not State.LEFT:
             await self._heartbeat()
+        self._report_assignment({})
 
     async def _close_node(self, number: int, node: NodeSession) -> None:
         node.stop()
@@ -107,7 +117,7 @@ class GroupMember:
         looking = membership.find_coordinator(anyio.current_time())
         if looking:
             try:
-                answer = await self._pool.ask(None, looking, timeout=self._config.request_timeout)
+                answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
                 log.info("looking for the coordinator: %s", error)
                 membership.on_no_answer(anyio.current_time())
@@ -119,9 +129,7 @@ class GroupMember:
         beat = membership.next_heartbeat(anyio.current_time())
         if beat and membership.coordinator:
             try:
-                reply = await self._pool.ask(
-                    membership.coordinator.node, beat, timeout=self._config.request_timeout
-                )
+                reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
                 log.info("heartbeat: %s", error)
                 membership.on_no_answer(anyio.current_time())
@@ -134,7 +142,7 @@ class GroupMember:
         if request is None:
             return self._cluster.wake_at
         try:
-            response = await self._pool.ask(None, request, timeout=self._config.request_timeout)
+            response = await self._ask(None, request)
         except _NO_ANSWER as error:
             log.info("metadata: %s", error)
             self._cluster.on_no_answer()
@@ -158,10 +166,12 @@ class GroupMember:
                 case Assigned(partitions):
                     self._cluster.want(self.topics, partitions.keys())
                     self._share_out()
+                    self._report_assignment(partitions)
                 case Lost(error):
                     # The assignment is void, what was acquired is not: sessions outlive membership (measured).
                     log.warning("%s: joining again", error)
                     self._share_out()
+                    self._report_assignment({})
                 case GroupFull(error, _):
                     log.warning("%s: waiting for a place", error)
                 case Failed(error):
@@ -228,11 +238,45 @@ class GroupMember:
             session = self._nodes[node]
             connection.on_closed(lambda error: session.on_connection_closed(str(error)))
         try:
-            return await connection.ask(request, timeout=timeout)
+            answer = await self._timed(node, request, connection.ask(request, timeout=timeout))
         except RequestTimedOut:
             # The broker may still work on it, and whatever came next on this connection would queue behind it.
             await connection.aclose()
             raise
+        if isinstance(answer, ShareFetchResponse):
+            self._reporter.fetched(node, answer, self._cluster.name_of)
+        else:
+            self._reporter.acknowledged(answer, self._cluster.name_of)
+        return answer
+
+    async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
+        """On the connection that everything but fetching shares."""
+        asking = self._pool.ask(node, request, timeout=self._config.request_timeout)
+        return await self._timed(node, request, asking)
+
+    async def _timed(
+        self, node: int | None, request: Request[ResponseT], asking: Awaitable[ResponseT]
+    ) -> ResponseT:
+        api, started = request.NAME.removesuffix("Request"), anyio.current_time()
+        try:
+            answer = await asking
+        except KshareError as error:
+            self._reporter.answered(api, node, anyio.current_time() - started, error)
+            raise
+        self._reporter.answered(api, node, anyio.current_time() - started, answer)
+        return answer
+
+    def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
+        now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)
+        gained, lost = len(now - self._reported), len(self._reported - now)
+        self._reported = now
+        if gained or lost:
+            names = {
+                self.name_of(topic_id) or topic_id.hex(): tuple(sorted(numbers))
+                for topic_id, numbers in partitions.items()
+            }
+            log.info("assigned: %s", names)
+            self._reporter.tell(observer.Assigned(names, gained, lost))
 
     def _on_moved(
         self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
