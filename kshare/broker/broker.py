@@ -5,6 +5,7 @@ One `Broker` is a whole cluster: its nodes differ by their listeners and by what
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Mapping
 
@@ -13,6 +14,7 @@ from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
+from kshare.broker.transactions import Transactions
 
 
 def random_uuid() -> bytes:
@@ -37,6 +39,9 @@ class Broker:
         self.configs = Configs(settings)
         self.cluster = Cluster(self.configs, uuid_text(new_uuid()), new_uuid)
         self.groups = Groups()
+        self.transactions = Transactions(
+            self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
+        )
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):
@@ -45,6 +50,4 @@ class Broker:
 
 def uuid_text(value: bytes) -> str:
     """As Kafka writes it."""
-    import base64
-
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

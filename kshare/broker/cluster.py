@@ -56,6 +56,13 @@ class Partition:
     """Fires when the leader changed or the topic was deleted."""
     is_deleted: bool = False
 
+    def check_epoch(self, believed: int) -> None:
+        """Raises Refusal for a client whose metadata is older or newer than ours; -1 is a client that doesn't say."""
+        if 0 <= believed < self.leader_epoch:
+            raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+        if believed > self.leader_epoch:
+            raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
 
 @dataclass(slots=True, eq=False)
 class Topic:

@@ -15,6 +15,10 @@ from kshare.broker.signals import Signal, wait_for_any
 ANONYMOUS = "User:ANONYMOUS"
 
 
+class RefusedConnection(Exception):
+    """A handler's way to end the connection without an answer."""
+
+
 class ClientConnection:
     """What the broker knows about one connection."""
 

@@ -17,9 +17,29 @@ from kshare.protocol.message import Message
 Handle = Callable[[Any, Call], Awaitable[Message | None]]
 
 HANDLERS = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
     3: "metadata",
     10: "find_coordinator",
+    16: "list_groups",
     18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    32: "describe_configs",
+    33: "alter_configs",
+    37: "create_partitions",
+    42: "delete_groups",
+    44: "incremental_alter_configs",
+    60: "describe_cluster",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
 }
 """API key → module in `handlers`."""
 

@@ -150,11 +150,10 @@ class PartitionLog:
         now: int,
         leader_epoch: int,
         from_client: bool = True,
-        is_ours: bool = False,
     ) -> Appended:
         """Adds one batch. Raises Refusal; then nothing has changed."""
         batch = self._inspect(records, from_client)
-        duplicate = self.producers.check(batch) if not is_ours or batch.producer_id >= 0 else None
+        duplicate = self.producers.check(batch)
         if duplicate is not None:
             return Appended(duplicate, duplicate + batch.last_offset_delta, -1)
         data = bytearray(records)
@@ -262,6 +261,23 @@ class PartitionLog:
             index += 1
         for position in range(index, len(self._batches)):
             yield self._batches[position]
+
+    def first_from(self, time: int) -> tuple[int, int] | None:
+        """Timestamp and offset of the first record that isn't older than `time`."""
+        for batch in self.batches_from(self._start):
+            if batch.max_timestamp >= time and not batch.is_control:
+                for record in batch.decode():
+                    if record.timestamp >= time and record.offset >= self._start:
+                        return record.timestamp, record.offset
+        return None
+
+    def largest_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp and the first offset that has it; (-1, -1) for an empty log."""
+        best: StoredBatch | None = None
+        for batch in self.batches_from(self._start):
+            if not batch.is_control and (best is None or batch.max_timestamp > best.max_timestamp):
+                best = batch
+        return (-1, -1) if best is None else (self.first_from(best.max_timestamp) or (-1, -1))
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records or their marker in [first, end)."""

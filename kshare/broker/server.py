@@ -18,13 +18,13 @@ from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskG
 
 from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node
-from kshare.broker.connection import Call, ClientConnection
+from kshare.broker.connection import Call, ClientConnection, RefusedConnection
 from kshare.broker.dispatch import handler_for, is_offered
 from kshare.broker.handlers import api_versions
 from kshare.errors import DecodeError
-from kshare.protocol.envelopes import decode_request, encode_response
+from kshare.protocol.envelopes import encode_response, request_class
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.frames import API_VERSIONS, FrameSplitter
+from kshare.protocol.frames import API_VERSIONS, FrameSplitter, request_header_version
 from kshare.protocol.message import Message
 from kshare.protocol.messages import RequestHeader
 
@@ -36,10 +36,6 @@ _READ_AHEAD = 64
 """Requests that may wait for their turn before the connection isn't read any more."""
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 _numbers = count(1)
-
-
-class ClientEnded(Exception):
-    """The connection is over: no answer, no explanation."""
 
 
 class NodeServer:
@@ -87,7 +83,7 @@ class _Conversation:
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read)
-            with suppress(ClientEnded, *_GONE):
+            with suppress(RefusedConnection, *_GONE):
                 await self._answer()
             self._connection.end()
             tasks.cancel_scope.cancel()
@@ -141,24 +137,36 @@ class _Conversation:
             if answer is None:
                 return None
             return encode_response(answer, call.version, header.correlation_id)
+        except RefusedConnection:
+            raise
         except Exception as error:
             # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
             log.exception("%s v%d failed", type(request).__name__, call.version)
             self._broker.crashes.append(error)
-            raise ClientEnded from error
+            raise RefusedConnection from error
 
     def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
         """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""
         if len(frame) < 8:
-            raise ClientEnded
+            raise RefusedConnection
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
         if not is_offered(self._broker.profile, api_key, version):
             if api_key == API_VERSIONS:
                 return RequestHeader(api_key, version, correlation_id), None
             log.warning("%s asked for API %d in version %d", self._connection.peer, api_key, version)
-            raise ClientEnded
+            raise RefusedConnection
         try:
-            return decode_request(frame)
+            return _read_request(frame)
         except DecodeError as problem:
             log.warning("%s sent a request that can't be read: %s", self._connection.peer, problem)
-            raise ClientEnded from None
+            raise RefusedConnection from None
+
+
+def _read_request(frame: memoryview) -> tuple[RequestHeader, Message]:
+    """Unlike `decode_request` it minds no bytes behind the request: Kafka doesn't, and librdkafka leaves some."""
+    api_key, version = struct.unpack_from(">hh", frame)
+    cls = request_class(api_key)
+    header, body = RequestHeader.decode_prefix(
+        frame, request_header_version(api_key, version, cls.is_flexible(version))
+    )
+    return header, cls.decode_prefix(frame, version, body)[0]

@@ -1,0 +1,22 @@
+"""AddOffsetsToTxn v0-4: a group's offsets are to be committed with the transaction."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+_TRANSACTION = 1
+
+
+async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+    transactions = call.broker.transactions
+    try:
+        if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
+        transactions.add(known, [])
+    except Refusal as refusal:
+        return AddOffsetsToTxnResponse(error_code=refusal.code)
+    return AddOffsetsToTxnResponse()

@@ -1,0 +1,100 @@
+"""AddPartitionsToTxn v0-5: before v4 from producers, since then from brokers, in batches and to verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.transactions import Transaction, TransactionState
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kshare.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kshare.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+_TRANSACTION = 1
+_BATCHED_SINCE = 4
+
+
+async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+    if call.version >= _BATCHED_SINCE:
+        results = [
+            AddPartitionsToTxnResult(each.transactional_id, _add(each, call)) for each in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    one = AddPartitionsToTxnTransaction(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        False,
+        request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add(one, call))
+
+
+def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
+    try:
+        if call.broker.cluster.coordinator(_TRANSACTION, wanted.transactional_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        known = call.broker.transactions.find(
+            wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
+        )
+    except Refusal as refusal:
+        return [_same(topic, refusal.code) for topic in wanted.topics]
+    unknown = {
+        (topic.name, index)
+        for topic in wanted.topics
+        for index in topic.partitions
+        if not _exists(topic.name, index, call)
+    }
+    if unknown:
+        return [
+            _each(topic, lambda name, index: _unknown_or_skipped((name, index) in unknown))
+            for topic in wanted.topics
+        ]
+    if wanted.verify_only:
+        return [
+            _each(topic, lambda name, index: _verify(known, name, index, call)) for topic in wanted.topics
+        ]
+    partitions = [
+        call.broker.cluster.partition(topic.name, index)
+        for topic in wanted.topics
+        for index in topic.partitions
+    ]
+    call.broker.transactions.add(known, partitions)
+    return [_same(topic, ErrorCode.NONE) for topic in wanted.topics]
+
+
+def _exists(topic: str, index: int, call: Call) -> bool:
+    found = call.broker.cluster.find(topic)
+    return found is not None and 0 <= index < len(found.partitions)
+
+
+def _unknown_or_skipped(is_unknown: bool) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _verify(known: Transaction, topic: str, index: int, call: Call) -> ErrorCode:
+    partition = call.broker.cluster.partition(topic, index)
+    is_in = known.state is TransactionState.ONGOING and partition in known.partitions
+    return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
+
+
+def _same(topic: AddPartitionsToTxnTopic, code: ErrorCode) -> AddPartitionsToTxnTopicResult:
+    return _each(topic, lambda _name, _index: code)
+
+
+def _each(
+    topic: AddPartitionsToTxnTopic, judge: Callable[[str, int], ErrorCode]
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(
+        topic.name,
+        [AddPartitionsToTxnPartitionResult(index, judge(topic.name, index)) for index in topic.partitions],
+    )

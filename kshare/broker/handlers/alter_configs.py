@@ -1,0 +1,36 @@
+"""AlterConfigs v0-2: replaces all settings of a topic or a group, as old clients do it."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
+from kshare.protocol.messages.alter_configs_request import AlterConfigsResource
+from kshare.protocol.messages.alter_configs_response import AlterConfigsResourceResponse
+
+
+async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[_alter(each, request.validate_only, call) for each in request.resources]
+    )
+
+
+def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterConfigsResourceResponse:
+    name = wanted.resource_name
+    result = AlterConfigsResourceResponse(resource_type=wanted.resource_type, resource_name=name)
+    values = {each.name: each.value for each in wanted.configs if each.value is not None}
+    try:
+        if wanted.resource_type not in (Resource.TOPIC, Resource.GROUP) or not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "only topics and groups are configured this way")
+        resource = Resource(wanted.resource_type)
+        if resource is Resource.TOPIC and call.broker.cluster.find(name) is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if is_trial:
+            call.broker.configs.check(resource, values)
+        else:
+            call.broker.configs.replace(resource, name, values)
+    except Refusal as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.message
+    return result

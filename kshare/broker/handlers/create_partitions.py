@@ -1,0 +1,32 @@
+"""CreatePartitions v0-3, at any node."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
+from kshare.protocol.messages.create_partitions_response import CreatePartitionsTopicResult
+
+
+async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[_extend(topic, request.validate_only, call) for topic in request.topics]
+    )
+
+
+def _extend(wanted: CreatePartitionsTopic, is_trial: bool, call: Call) -> CreatePartitionsTopicResult:
+    cluster = call.broker.cluster
+    topic = cluster.find(wanted.name)
+    if topic is None:
+        return CreatePartitionsTopicResult(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assignments = [each.broker_ids for each in wanted.assignments or []]
+    try:
+        if is_trial:
+            cluster.check_more_partitions(topic, wanted.count, assignments or None)
+        else:
+            cluster.add_partitions(topic, wanted.count, assignments or None)
+    except Refusal as refusal:
+        return CreatePartitionsTopicResult(wanted.name, refusal.code, refusal.message)
+    return CreatePartitionsTopicResult(wanted.name)

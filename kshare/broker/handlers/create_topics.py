@@ -1,0 +1,64 @@
+"""CreateTopics v2-7, at any node."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kshare.broker.config_entries import entries
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+from kshare.protocol.messages.create_topics_request import CreatableTopic
+from kshare.protocol.messages.create_topics_response import CreatableTopicConfigs, CreatableTopicResult
+
+
+async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in {each.name: each for each in request.topics}.values():
+        if named[topic.name] > 1:
+            result = CreatableTopicResult(
+                topic.name,
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=f"Duplicate topic name: {topic.name}",
+            )
+        else:
+            result = _create(topic, request.validate_only, call)
+        results.append(result)
+    return CreateTopicsResponse(topics=results)
+
+
+def _create(topic: CreatableTopic, is_trial: bool, call: Call) -> CreatableTopicResult:
+    broker = call.broker
+    assignment = {each.partition_index: each.broker_ids for each in topic.assignments}
+    configs = {each.name: each.value or "" for each in topic.configs if each.value is not None}
+    partitions, replicas = topic.num_partitions, topic.replication_factor
+    if partitions == -1:
+        partitions = broker.configs.broker_number("num.partitions")
+    if replicas == -1:
+        replicas = broker.configs.broker_number("default.replication.factor")
+    try:
+        if assignment and (topic.num_partitions != -1 or topic.replication_factor != -1):
+            reason = "Both assignment and numbers of partitions or replicas are given."
+            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
+        if is_trial:
+            broker.cluster.check_new_topic(topic.name, partitions, replicas, assignment, configs)
+            topic_id = bytes(16)
+        else:
+            topic_id = broker.cluster.create_topic(topic.name, partitions, replicas, assignment, configs).id
+    except Refusal as refusal:
+        return CreatableTopicResult(topic.name, error_code=refusal.code, error_message=refusal.message)
+    shown = [
+        CreatableTopicConfigs(each.name, each.value, each.read_only, each.source)
+        for each in entries(broker.configs, Resource.TOPIC, topic.name)
+    ]
+    return CreatableTopicResult(
+        topic.name,
+        topic_id,
+        error_message=None,
+        num_partitions=len(assignment) or partitions,
+        replication_factor=len(next(iter(assignment.values()))) if assignment else replicas,
+        configs=shown,
+    )

@@ -1,0 +1,28 @@
+"""DeleteGroups v0-3: empty groups of any kind, and what was configured for them stays."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from kshare.protocol.messages.delete_groups_response import DeletableGroupResult
+
+_GROUP = 0
+
+
+async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[_delete(name, call) for name in request.groups_names])
+
+
+def _delete(group_id: str, call: Call) -> DeletableGroupResult:
+    if call.broker.cluster.coordinator(_GROUP, group_id) is not call.node:
+        return DeletableGroupResult(group_id, ErrorCode.NOT_COORDINATOR)
+    kind = call.broker.groups.kind_of(group_id)
+    if kind is None:
+        return DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+    try:
+        kind.delete(group_id)
+    except Refusal as refusal:
+        return DeletableGroupResult(group_id, refusal.code, refusal.message)
+    return DeletableGroupResult(group_id)

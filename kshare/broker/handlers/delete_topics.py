@@ -1,0 +1,28 @@
+"""DeleteTopics v1-6, by name or by id, at any node."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
+from kshare.protocol.messages.delete_topics_request import DeleteTopicState
+from kshare.protocol.messages.delete_topics_response import DeletableTopicResult
+
+_STATES_SINCE = 6
+
+
+async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    wanted = request.topics
+    if call.version < _STATES_SINCE:
+        wanted = [DeleteTopicState(name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[_delete(each, call) for each in wanted])
+
+
+def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    by_id = wanted.name is None
+    topic = call.broker.cluster.find(wanted.topic_id if by_id else wanted.name or "")
+    if topic is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return DeletableTopicResult(wanted.name, wanted.topic_id, error)
+    call.broker.cluster.delete_topic(topic)
+    return DeletableTopicResult(topic.name, topic.id)

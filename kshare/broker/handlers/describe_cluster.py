@@ -1,0 +1,30 @@
+"""DescribeCluster v0-2: the nodes that are up."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
+from kshare.protocol.messages.describe_cluster_response import DescribeClusterBroker
+
+_BROKERS = 1
+
+
+async def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    if call.version >= 1 and request.endpoint_type != _BROKERS:
+        reason = "this listener is one for clients, not for controllers"
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message=reason,
+            endpoint_type=request.endpoint_type,
+        )
+    cluster = call.broker.cluster
+    return DescribeClusterResponse(
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.id,
+        brokers=[
+            DescribeClusterBroker(node.id, node.host, node.port, node.rack, not node.is_up)
+            for node in cluster.nodes.values()
+            if node.is_up or request.include_fenced_brokers
+        ],
+    )

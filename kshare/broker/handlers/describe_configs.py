@@ -1,0 +1,76 @@
+"""DescribeConfigs v1-4: topics, groups and brokers, with where each value comes from."""
+
+from __future__ import annotations
+
+from kshare.broker.config_entries import Entry, entries
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
+from kshare.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+async def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(wanted, request.include_synonyms, call) for wanted in request.resources]
+    )
+
+
+def _describe(wanted: DescribeConfigsResource, with_synonyms: bool, call: Call) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
+    )
+    try:
+        resource = _resource(wanted, call)
+    except Refusal as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.message
+        return result
+    if resource is None:
+        return result
+    keys = wanted.configuration_keys
+    result.configs = [
+        _shown(entry, with_synonyms)
+        for entry in entries(call.broker.configs, resource, wanted.resource_name)
+        if not keys or entry.name in keys
+    ]
+    return result
+
+
+def _resource(wanted: DescribeConfigsResource, call: Call) -> Resource | None:
+    """None for what has no settings here."""
+    name = wanted.resource_name
+    if wanted.resource_type == Resource.TOPIC:
+        if call.broker.cluster.find(name) is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Resource.TOPIC
+    if wanted.resource_type == Resource.BROKER:
+        if name and name != str(call.node.id):
+            reason = f"Unexpected broker id, expected {call.node.id} or empty string, but received {name}"
+            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
+        return Resource.BROKER
+    if wanted.resource_type == Resource.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return Resource.GROUP
+    if wanted.resource_type in (Resource.BROKER_LOGGER, Resource.CLIENT_METRICS):
+        return None
+    raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {wanted.resource_type}")
+
+
+def _shown(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+    synonyms = [DescribeConfigsSynonym(each.name, each.value, each.source) for each in entry.synonyms]
+    return DescribeConfigsResourceResult(
+        entry.name,
+        entry.value,
+        entry.read_only,
+        entry.source,
+        synonyms=synonyms if with_synonyms else [],
+        config_type=entry.kind,
+        documentation=None,
+    )

@@ -1,0 +1,63 @@
+"""DescribeTopicPartitions v0: topics in pages, in the order of their names."""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Partition, Topic
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kshare.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+_MOST = 2000
+
+
+async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    cluster, cursor = call.broker.cluster, request.cursor
+    names = sorted({topic.name for topic in request.topics} or cluster.topics)
+    first = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
+    left = min(max(request.response_partition_limit, 1), _MOST)
+    answer = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = cluster.find(name)
+        if topic is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answer.topics.append(DescribeTopicPartitionsResponseTopic(error, name))
+            continue
+        if not left:
+            answer.next_cursor = Cursor(name, 0)
+            break
+        shown = topic.partitions[first : first + left]
+        answer.topics.append(_describe(topic, shown))
+        left -= len(shown)
+        if first + len(shown) < len(topic.partitions):
+            answer.next_cursor = Cursor(name, first + len(shown))
+            break
+        first = 0
+    return answer
+
+
+def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        0,
+        topic.name,
+        topic.id,
+        topic.is_internal,
+        [
+            DescribeTopicPartitionsResponsePartition(
+                ErrorCode.NONE if each.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                each.index,
+                each.leader,
+                each.leader_epoch,
+                list(each.replicas),
+                list(each.replicas),
+            )
+            for each in shown
+        ],
+    )

@@ -1,0 +1,26 @@
+"""EndTxn v0-5: commits or aborts. Since v5 the producer is given a new epoch for its next transaction."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import EndTxnRequest, EndTxnResponse
+
+_TRANSACTION = 1
+_BUMPS_SINCE = 5
+
+
+async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    bumps = call.version >= _BUMPS_SINCE
+    try:
+        if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        known = call.broker.transactions.end(
+            request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
+        )
+    except Refusal as refusal:
+        return EndTxnResponse(error_code=refusal.code)
+    if not bumps:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.epoch)

@@ -1,0 +1,109 @@
+"""Fetch v4-18: whole batches for plain consumers. Waits until there is enough, or time is up.
+
+Fetch sessions aren't kept: every answer says session 0, and clients then name all partitions each time.
+"""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Partition
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FetchRequest, FetchResponse
+from kshare.protocol.messages.fetch_request import FetchPartition
+from kshare.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+_BY_ID_SINCE = 13
+_READ_COMMITTED = 1
+_LEADER_TOLD_SINCE = 16
+
+
+async def handle(request: FetchRequest, call: Call) -> FetchResponse:
+    if request.session_id != 0 and request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    deadline = call.now + request.max_wait_ms
+    while True:
+        reading = _Reading(request, call)
+        reading.read_all()
+        is_enough = reading.size >= request.min_bytes or reading.has_error
+        signals = [
+            signal for partition in reading.partitions for signal in (partition.log.appended, partition.moved)
+        ]
+        if is_enough or not await call.wait(signals, deadline):
+            return reading.answer
+
+
+class _Reading:
+    """One look at everything that was asked for."""
+
+    def __init__(self, request: FetchRequest, call: Call) -> None:
+        self.answer = FetchResponse()
+        self.partitions: list[Partition] = []
+        self.size = 0
+        self.has_error = False
+        self._request = request
+        self._call = call
+
+    def read_all(self) -> None:
+        moved: set[int] = set()
+        for topic in self._request.topics:
+            name = topic.topic_id if self._call.version >= _BY_ID_SINCE else topic.topic
+            results = [self._read(name, wanted, moved) for wanted in topic.partitions]
+            self.answer.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, results))
+        nodes = self._call.broker.cluster.nodes
+        self.answer.node_endpoints = [
+            NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
+        ]
+
+    def _read(self, name: str | bytes, wanted: FetchPartition, moved: set[int]) -> PartitionData:
+        cluster = self._call.broker.cluster
+        try:
+            partition = cluster.led_partition(name, wanted.partition, self._call.node)
+            partition.check_epoch(wanted.current_leader_epoch)
+            self.partitions.append(partition)
+            return self._read_log(partition, wanted)
+        except Refusal as refusal:
+            self.has_error = True
+            result = PartitionData(wanted.partition, refusal.code, -1, records=b"")
+            if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._call.version >= _LEADER_TOLD_SINCE:
+                partition = cluster.partition(name, wanted.partition)
+                result.current_leader = LeaderIdAndEpoch(partition.leader, partition.leader_epoch)
+                moved.add(partition.leader)
+            return result
+
+    def _read_log(self, partition: Partition, wanted: FetchPartition) -> PartitionData:
+        log, offset = partition.log, wanted.fetch_offset
+        if not log.start_offset <= offset <= log.end_offset:
+            self.has_error = True
+            return PartitionData(wanted.partition, ErrorCode.OFFSET_OUT_OF_RANGE, -1, records=b"")
+        committed_only = self._request.isolation_level == _READ_COMMITTED
+        end = log.readable_end(committed_only)
+        result = PartitionData(
+            wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=[] if committed_only else None,
+            records=b"",
+        )
+        room = min(wanted.partition_max_bytes, self._request.max_bytes - self.size)
+        if room <= 0 and self.size:
+            return result
+        span = log.read(offset, room, end)
+        # One batch that is too large is sent all the same, if it would be the first of the whole answer.
+        if not span or (span.size > room and self.size):
+            return result
+        result.records = span.data()
+        self.size += span.size
+        if committed_only:
+            result.aborted_transactions = [
+                AbortedTransaction(each.producer_id, each.first_offset)
+                for each in log.aborted_between(offset, span.last_offset + 1)
+            ]
+        return result

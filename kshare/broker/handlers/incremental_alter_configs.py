@@ -1,0 +1,75 @@
+"""IncrementalAlterConfigs v0-1: topics, groups, and what all brokers share. One resource, all or nothing."""
+
+from __future__ import annotations
+
+from kshare.broker.configs import Configs, extended
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
+from kshare.protocol.messages.incremental_alter_configs_response import AlterConfigsResourceResponse
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+async def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[_alter(each, request.validate_only, call) for each in request.resources]
+    )
+
+
+def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterConfigsResourceResponse:
+    result = AlterConfigsResourceResponse(
+        resource_type=wanted.resource_type, resource_name=wanted.resource_name
+    )
+    configs = call.broker.configs
+    try:
+        resource, name = _target(wanted, call)
+        values = _changed(configs, resource, name, wanted.configs)
+        if is_trial:
+            configs.check(resource, values)
+        else:
+            configs.replace(resource, name, values)
+    except Refusal as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.message
+    return result
+
+
+def _target(wanted: AlterConfigsResource, call: Call) -> tuple[Resource, str]:
+    name = wanted.resource_name
+    if wanted.resource_type == Resource.TOPIC:
+        if call.broker.cluster.find(name) is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic doesn't exist.")
+        return Resource.TOPIC, name
+    if wanted.resource_type == Resource.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return Resource.GROUP, name
+    if wanted.resource_type == Resource.BROKER:
+        # The nodes of an embedded cluster share their settings.
+        return Resource.BROKER, ""
+    raise Refusal(ErrorCode.INVALID_REQUEST, f"Can't configure resources of type {wanted.resource_type}")
+
+
+def _changed(configs: Configs, resource: Resource, of: str, changes: list[AlterableConfig]) -> dict[str, str]:
+    values = configs.of(resource, of)
+    if len({each.name for each in changes}) != len(changes):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    for change in changes:
+        setting = configs.setting(resource, change.name)
+        if change.config_operation == _DELETE:
+            values.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
+        if change.config_operation == _SET:
+            values[change.name] = change.value
+        elif change.config_operation in (_APPEND, _SUBTRACT):
+            current = values.get(change.name, configs.default(setting))
+            is_append = change.config_operation == _APPEND
+            values[change.name] = extended(setting, current, change.value, is_append)
+        else:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.config_operation}")
+    return values

@@ -1,0 +1,27 @@
+"""InitProducerId v0-5: an id for an idempotent producer, or id and epoch for a transactional one."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+
+_TRANSACTION = 1
+
+
+async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    transactions, name = call.broker.transactions, request.transactional_id
+    if name is None:
+        return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
+    try:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        if call.broker.cluster.coordinator(_TRANSACTION, name) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        begun = transactions.begin_producer(
+            name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        )
+    except Refusal as refusal:
+        return InitProducerIdResponse(error_code=refusal.code, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=begun.producer_id, producer_epoch=begun.epoch)

@@ -1,0 +1,33 @@
+"""ListConfigResources v0-1: what has settings of its own."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.settings import Resource
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kshare.protocol.messages.list_config_resources_response import ConfigResource
+
+_LISTABLE = (Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS, Resource.GROUP)
+
+
+async def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    asked = set(request.resource_types) if call.version >= 1 else {Resource.CLIENT_METRICS}
+    if not asked <= set(_LISTABLE):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    cluster, configs = call.broker.cluster, call.broker.configs
+    names = {
+        Resource.TOPIC: list(cluster.topics),
+        Resource.BROKER: [str(node) for node in cluster.nodes],
+        Resource.BROKER_LOGGER: [str(node) for node in cluster.nodes],
+        Resource.CLIENT_METRICS: [],
+        Resource.GROUP: [name for kind, name in configs.chosen if kind is Resource.GROUP],
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(name, kind)
+            for kind in _LISTABLE
+            if not asked or kind in asked
+            for name in names[kind]
+        ]
+    )

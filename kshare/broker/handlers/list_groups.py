@@ -1,0 +1,24 @@
+"""ListGroups v0-5: groups of all kinds that this node coordinates."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.messages import ListGroupsRequest, ListGroupsResponse
+from kshare.protocol.messages.list_groups_response import ListedGroup
+
+_GROUP = 0
+
+
+async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    broker = call.broker
+    states = {state.lower() for state in request.states_filter}
+    kinds = {kind.lower() for kind in request.types_filter}
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(group.group_id, group.protocol_type, group.state, group.kind)
+            for group in broker.groups.listed()
+            if (not states or group.state.lower() in states)
+            and (not kinds or group.kind.lower() in kinds)
+            and broker.cluster.coordinator(_GROUP, group.group_id) is call.node
+        ]
+    )

@@ -1,0 +1,61 @@
+"""ListOffsets v1-11: the ends of a partition, and the first record from a time on."""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Partition
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from kshare.protocol.messages.list_offsets_request import ListOffsetsPartition
+from kshare.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopicResponse,
+)
+
+_LATEST, _EARLIEST, _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_READ_COMMITTED = 1
+
+
+async def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    committed_only = request.isolation_level == _READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                topic.name, [_look_up(topic.name, each, committed_only, call) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    topic: str, wanted: ListOffsetsPartition, committed_only: bool, call: Call
+) -> ListOffsetsPartitionResponse:
+    result = ListOffsetsPartitionResponse(wanted.partition_index)
+    try:
+        partition = call.broker.cluster.led_partition(topic, wanted.partition_index, call.node)
+        partition.check_epoch(wanted.current_leader_epoch)
+        result.timestamp, result.offset = _find(partition, wanted.timestamp, committed_only)
+        result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
+    except Refusal as refusal:
+        result.error_code = refusal.code
+    return result
+
+
+def _find(partition: Partition, time: int, committed_only: bool) -> tuple[int, int]:
+    """Timestamp and offset; (-1, -1) where there is none."""
+    log = partition.log
+    end = log.readable_end(committed_only)
+    if time == _LATEST:
+        return -1, end
+    if time in (_EARLIEST, _EARLIEST_LOCAL, _EARLIEST_PENDING):
+        return -1, log.start_offset
+    if time == _LATEST_TIERED:
+        return -1, -1
+    if time == _LARGEST_TIME:
+        return log.largest_timestamp()
+    if time < 0:
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"no such special time: {time}")
+    found = log.first_from(time)
+    return found if found is not None and found[1] < end else (-1, -1)

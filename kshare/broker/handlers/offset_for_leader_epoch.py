@@ -1,0 +1,37 @@
+"""OffsetForLeaderEpoch v2-4: where a leader's epoch ended, by which consumers notice a log that was cut."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kshare.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderPartition
+from kshare.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderTopicResult,
+)
+
+
+async def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic.topic, [_find(topic.topic, each, call) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    try:
+        partition = call.broker.cluster.led_partition(topic, wanted.partition, call.node)
+        partition.check_epoch(wanted.current_leader_epoch)
+    except Refusal as refusal:
+        return EpochEndOffset(refusal.code, wanted.partition)
+    if wanted.leader_epoch == partition.leader_epoch:
+        return EpochEndOffset(0, wanted.partition, wanted.leader_epoch, partition.log.end_offset)
+    if wanted.leader_epoch > partition.leader_epoch:
+        return EpochEndOffset(0, wanted.partition)
+    epoch, end = partition.log.epoch_end(wanted.leader_epoch)
+    return EpochEndOffset(0, wanted.partition, epoch, end)

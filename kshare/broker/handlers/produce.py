@@ -1,0 +1,88 @@
+"""Produce v3-13: appends batches as they were sent. Without replicas, every acks is fulfilled at once.
+
+Since v12 a transactional producer needn't name its partitions before: writing adds them.
+"""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Partition
+from kshare.broker.connection import Call, RefusedConnection
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest, ProduceResponse
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.protocol.messages.produce_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    TopicProduceResponse,
+)
+from kshare.protocol.records import read_batches
+
+_BY_ID_SINCE = 13
+_IMPLICIT_SINCE = 12
+_LEADER_TOLD_SINCE = 10
+
+
+async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    answer = ProduceResponse()
+    moved: set[int] = set()
+    for topic in request.topic_data:
+        results = [_append(topic, data, request, call, moved) for data in topic.partition_data]
+        answer.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
+    if request.acks == 0:
+        if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
+            # There is no answer to say it in.
+            raise RefusedConnection
+        return None
+    nodes = call.broker.cluster.nodes
+    answer.node_endpoints = [
+        NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
+    ]
+    return answer
+
+
+def _append(
+    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, call: Call, moved: set[int]
+) -> PartitionProduceResponse:
+    result = PartitionProduceResponse(data.index, base_offset=-1)
+    name = topic.topic_id if call.version >= _BY_ID_SINCE else topic.name
+    try:
+        if request.acks not in (-1, 0, 1):
+            raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        partition = call.broker.cluster.led_partition(name, data.index, call.node)
+        if partition.topic.is_internal:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients don't write to internal topics")
+        _join_transaction(partition, data, request, call)
+        appended = partition.log.append(
+            data.records or b"", now=call.now, leader_epoch=partition.leader_epoch
+        )
+    except Refusal as refusal:
+        result.error_code = refusal.code
+        result.error_message = refusal.message
+        if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADER_TOLD_SINCE:
+            partition = call.broker.cluster.partition(name, data.index)
+            result.current_leader = LeaderIdAndEpoch(partition.leader, partition.leader_epoch)
+            moved.add(partition.leader)
+        return result
+    result.base_offset = appended.base_offset
+    result.log_append_time_ms = appended.append_time
+    result.log_start_offset = partition.log.start_offset
+    return result
+
+
+def _join_transaction(
+    partition: Partition, data: PartitionProduceData, request: ProduceRequest, call: Call
+) -> None:
+    """A transactional batch must belong to an open transaction of its producer's."""
+    if request.transactional_id is None or not data.records:
+        return
+    for batch in read_batches(data.records):
+        if batch.is_transactional:
+            call.broker.transactions.enlist(
+                request.transactional_id,
+                batch.producer_id,
+                batch.producer_epoch,
+                partition,
+                adds=call.version >= _IMPLICIT_SINCE,
+            )

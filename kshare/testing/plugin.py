@@ -1,0 +1,23 @@
+"""pytest fixtures: `kshare_broker`, one node, and `kshare_cluster`, three. Both are fresh for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.testing import Broker
+
+
+@pytest.fixture
+def kshare_broker() -> Iterator[Broker]:
+    """An embedded broker; clients connect to `kshare_broker.bootstrap`."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def kshare_cluster() -> Iterator[Broker]:
+    """Three embedded nodes, whose leaders and coordinators can be moved and stopped."""
+    with Broker(nodes=3) as cluster:
+        yield cluster
