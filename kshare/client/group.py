@@ -236,18 +236,29 @@ class GroupMember:
         if self._connections.get(node) is not connection:
             self._connections[node] = connection
             session = self._nodes[node]
-            connection.on_closed(lambda error: session.on_connection_closed(str(error)))
+            connection.on_closed(partial(self._on_fetch_connection_closed, connection, session))
         try:
             answer = await self._timed(node, request, connection.ask(request, timeout=timeout))
         except RequestTimedOut:
             # The broker may still work on it, and whatever came next on this connection would queue behind it.
             await connection.aclose()
             raise
+        if answer.error_code:
+            # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
+            # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
+            del self._connections[node]
+            await connection.aclose()
         if isinstance(answer, ShareFetchResponse):
             self._reporter.fetched(node, answer, self._cluster.name_of)
         else:
             self._reporter.acknowledged(answer, self._cluster.name_of)
         return answer
+
+    def _on_fetch_connection_closed(
+        self, connection: Connection, session: NodeSession, error: KshareError
+    ) -> None:
+        if self._connections.get(session.node) is connection:
+            session.on_connection_closed(str(error))
 
     async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
         """On the connection that everything but fetching shares."""
