@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.kafka.jars import COMPILER, NEWEST_RELEASE, class_path, install
+from tools.kafka.compiler import compile_java
+from tools.kafka.jars import NEWEST_RELEASE, class_path
 from tools.kafka.java import find_java
 
 _SOURCE = Path(__file__).resolve().parent.parent / "java" / "Judge.java"
@@ -36,7 +37,7 @@ def open_judge() -> Iterator[Judge]:
     """A Java process that answers until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="kshare-judge-") as classes:
         jars = class_path(NEWEST_RELEASE)
-        _compile(jars, classes)
+        compile_java(_SOURCE, NEWEST_RELEASE, Path(classes))
         command = [str(find_java()), "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}", "Judge"]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
@@ -116,24 +117,3 @@ class Judge:
             self._process.stdin.flush()
         except BrokenPipeError:
             return  # The reader sees the end too, and says so.
-
-
-def _compile(jars: str, classes: str) -> None:
-    """By a compiler from the registries: a Java runtime out of a wheel has none."""
-    compiler = next(install(COMPILER).glob("ecj-*.jar"))
-    # Unlike `java` it doesn't expand a `*` in a class path.
-    all_jars = ":".join(str(jar) for jar in sorted(Path(jars).parent.glob("*.jar")))
-    done = subprocess.run(
-        [
-            *(str(find_java()), "-jar", str(compiler), "-17", "-proc:none", "-nowarn"),
-            *("-cp", all_jars, "-d", classes, str(_SOURCE)),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_DEADLINE_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{_SOURCE.name} doesn't compile:\n{done.stdout}")

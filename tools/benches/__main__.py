@@ -1,4 +1,4 @@
-"""`tools/bench [member …] [--json]`: ourselves and the peers, alternately, in one run."""
+"""`tools/bench [member …]`: ourselves and the peers, alternately, in one run."""
 
 from __future__ import annotations
 
@@ -10,28 +10,39 @@ from importlib import import_module
 from pathlib import Path
 
 from tools.benches.measure import Result, chart, measure, table
+from tools.benches.study import StudyResult, conduct, study_table
+from tools.benches.wishes import Wishes
 
-MEMBERS = ("codecs", "records", "consume")
-"""Modules beside this one; each has a `suite()`. Loaded when asked for, since each needs peers of its own."""
+SUITES = ("codecs", "records", "consume")
+"""Modules beside this one that measure within this process; each has a `suite()`."""
+STUDIES = ("sharing", "latency")
+"""Modules whose contenders run in processes of their own, against a real broker; each has a `study()`."""
+MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"
 
 
 def main() -> int:
     options = _parse(sys.argv[1:])
-    members = [import_module(f"tools.benches.{name}") for name in options.members or MEMBERS]
-    results = [measure(member.suite(), options.rounds) for member in members]
+    wishes = Wishes(options.records, options.rounds, tuple(options.only), options.seconds)
+    # Modules are loaded when asked for, since each needs peers of its own.
+    results = [_run(name, wishes) for name in options.members or MEMBERS]
     for result in results:
-        chart(result, CHARTS / f"{result.suite.name}.png")
+        if isinstance(result, Result):
+            chart(result, CHARTS / f"{result.suite.name}.png")
     if options.json:
         print(json.dumps(_as_json(results), indent=2))
         return 0
-    print(
-        f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}; {options.rounds} rounds\n"
-    )
+    print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}\n")
     for result in results:
-        print(table(result))
-        print(f"\nchart: {CHARTS / result.suite.name}.png\n")
+        print(_as_text(result))
     return 0
+
+
+def _run(name: str, wishes: Wishes) -> Result | StudyResult:
+    module = import_module(f"tools.benches.{name}")
+    if name in SUITES:
+        return measure(module.suite(), wishes.rounds or 9)
+    return conduct(module.study(wishes).only(wishes.only), wishes.rounds or module.ROUNDS)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -43,7 +54,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--json", action="store_true", help="print one object whose ratios map a name to a number"
     )
     parser.add_argument(
-        "--rounds", type=_positive, default=9, metavar="N", help="rounds to take the median of (9)"
+        "--rounds", type=_positive, metavar="N", help="rounds to take the median of; each member has its own"
+    )
+    broker = parser.add_argument_group(f"for {', '.join(STUDIES)}")
+    broker.add_argument("--records", type=_positive, metavar="N", help="how many records")
+    broker.add_argument("--seconds", type=_positive, metavar="N", help="how long to watch an idle consumer")
+    broker.add_argument(
+        "--only", action="append", default=[], metavar="PART", help="contenders with this in their name"
     )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.members if name not in MEMBERS]
@@ -59,7 +76,13 @@ def _positive(text: str) -> int:
     return number
 
 
-def _as_json(results: list[Result]) -> dict[str, object]:
+def _as_text(result: Result | StudyResult) -> str:
+    if isinstance(result, StudyResult):
+        return f"{study_table(result)}\n"
+    return f"{table(result)}\n\nchart: {CHARTS / result.suite.name}.png\n"
+
+
+def _as_json(results: list[Result | StudyResult]) -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),

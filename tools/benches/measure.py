@@ -85,9 +85,9 @@ def measure(suite: Suite, rounds: int = 9, seconds: float = 0.15) -> Result:
         case()  # imports, caches and lazily built tables are not what is measured
     for number in range(rounds):
         for name, case in suite.cases.items():
-            _progress(f"{suite.name}: round {number + 1}/{rounds}, {name}")
+            progress(f"{suite.name}: round {number + 1}/{rounds}, {name}")
             times[name].append(_time(case, seconds))
-    _progress("")
+    progress("")
     ratios = {}
     for one in suite.comparisons:
         pairs = zip(times[one.ours], times[one.theirs], strict=True)
@@ -109,20 +109,20 @@ def _time(case: Case, seconds: float) -> float:
     return spent / units * 1e9
 
 
-def _progress(text: str) -> None:
+def progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def table(result: Result) -> str:
     lines = [f"{result.suite.name}: nanoseconds per {result.suite.unit}", ""]
-    lines += _rows(result.nanoseconds, ".1f")
+    lines += rows(result.nanoseconds, ".1f")
     lines += ["", "ratios (greater: we are better)", ""]
-    lines += _rows(result.ratios, ".2f")
+    lines += rows(result.ratios, ".2f")
     return "\n".join(lines)
 
 
-def _rows(spreads: Mapping[str, Spread], form: str) -> list[str]:
+def rows(spreads: Mapping[str, Spread], form: str) -> list[str]:
     width = max(map(len, spreads), default=4)
     head = f"{'':{width}}  {'min':>12}  {'median':>12}  {'max':>12}"
     rows = [

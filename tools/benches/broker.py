@@ -1,0 +1,75 @@
+"""The one real broker that the studies run on, its topics and groups. Started when first asked for."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import time
+from collections.abc import Iterable, Mapping
+
+import confluent_kafka
+
+from kshare.protocol.messages import ShareGroupDescribeRequest
+from tests.helpers.plain_client import plain_client
+from tools.benches.measure import progress
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import install
+
+RELEASE = "4.3.1"
+_JOIN_DEADLINE_S = 90.0
+_POLL_S = 0.1
+_numbers = itertools.count(1)
+
+
+@functools.cache
+def broker() -> Cluster:
+    progress(f"starting a broker of Kafka {RELEASE}")
+    install(RELEASE)
+    cluster = Cluster(RELEASE, settings={"group.share.max.partition.max.record.locks": "10000"})
+    cluster.start()
+    atexit.register(cluster.__exit__, None, None, None)
+    return cluster
+
+
+def fresh_topic(partitions: int) -> str:
+    name = f"bench-topic-{next(_numbers)}"
+    broker().create_topic(name, partitions)
+    return name
+
+
+def fresh_group(settings: Mapping[str, str] | None = None) -> str:
+    """Reads from the earliest record on."""
+    name = f"bench-group-{next(_numbers)}"
+    broker().set_group_config(name, {"share.auto.offset.reset": "earliest", **(settings or {})})
+    return name
+
+
+def await_members(group: str, count: int) -> None:
+    """Returns when so many members have been told what they are to read."""
+    deadline = time.monotonic() + _JOIN_DEADLINE_S
+    with plain_client(broker().nodes[0].address()) as client:
+        while True:
+            described = client.ask(ShareGroupDescribeRequest(group_ids=[group])).groups[0]
+            ready = [
+                member
+                for member in described.members
+                if member.assignment.topic_partitions and member.member_epoch == described.assignment_epoch
+            ]
+            if len(ready) == count == len(described.members):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(ready)} of {count} members have joined {group} in time")
+            time.sleep(_POLL_S)
+
+
+def produce(topic: str, values: Iterable[tuple[int, bytes]]) -> None:
+    """Partition and value of each; in batches of 16 KiB and 5 ms, as Java's producer makes them by default."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker().bootstrap, "batch.size": 16384, "linger.ms": 5}
+    )
+    for partition, value in values:
+        producer.produce(topic, value, partition=partition)
+    left = producer.flush(60)
+    if left:
+        raise TimeoutError(f"{left} records weren't written within a minute")

@@ -1,0 +1,101 @@
+"""Latency at an even 200 records a second, and what a consumer costs that has nothing to do. All with defaults.
+
+In hand: from the producer's call to the consumer's hands. Acknowledged: from there to the client's knowledge that the
+broker has confirmed it. Both clients have a commit that waits for this, and call it after everything that they are
+handed; so both are measured twice, without and with it. Idle is the CPU time of the whole process.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from tools.benches import programs
+from tools.benches.broker import await_members, broker, fresh_group, fresh_topic
+from tools.benches.child import children, next_line
+from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.wishes import Wishes
+
+RATE = 200
+RECORDS = 4_000
+LEFT_OUT = 200
+"""The first second: connections, caches, the broker's first writes for the group."""
+PARTITIONS = 4
+ROUNDS = 3
+IDLE_S = 20.0
+_BEFORE_IDLE_S = 6.0
+"""Longer than the time between two heartbeats."""
+_CONTENDERS = {"kshare": "kshare", "confluent-kafka": "confluent"}
+_HAND = "in hand {}"
+_ACKNOWLEDGED = "acknowledged {}"
+_QUANTILES = {"p50": 50, "p99": 99}
+
+
+def study(wishes: Wishes) -> Study:
+    records, seconds = wishes.records or RECORDS, wishes.seconds or IDLE_S
+    trials: dict[str, Trial] = {}
+    for name, program in _CONTENDERS.items():
+        trials[name] = partial(_delays, f"{program}_latency", "implicit", records)
+        trials[f"{name}, commit after each"] = partial(_delays, f"{program}_latency", "explicit", records)
+        trials[f"{name}, idle"] = partial(_idle, f"{program}_work", seconds)
+    ours, theirs = _CONTENDERS
+    contests = [
+        *(Contest(_HAND.format(q), ours, theirs) for q in _QUANTILES),
+        *(
+            Contest(_ACKNOWLEDGED.format(q), f"{ours}, commit after each", f"{theirs}, commit after each")
+            for q in _QUANTILES
+        ),
+        Contest("idle", f"{ours}, idle", f"{theirs}, idle"),
+    ]
+    return Study(
+        "latency",
+        [
+            f"{records:,} records at {RATE} a second in {PARTITIONS} partitions, the first {LEFT_OUT} left out",
+            f"idle: {seconds:.0f} seconds on an empty topic",
+        ],
+        [
+            *(Figure(_HAND.format(q), "milliseconds", form=".2f") for q in _QUANTILES),
+            *(Figure(_ACKNOWLEDGED.format(q), "milliseconds", form=".2f") for q in _QUANTILES),
+            Figure("idle", "% of a core", form=".2f"),
+        ],
+        trials,
+        contests,
+    )
+
+
+def _delays(program: str, mode: str, records: int) -> Mapping[str, float]:
+    topic, group = fresh_topic(PARTITIONS), fresh_group()
+    where = {"bootstrap": broker().bootstrap, "topic": topic, "records": records}
+    reader = programs.python(program, group=group, mode=mode, **where)
+    producer = programs.python("paced_producer", rate=RATE, partitions=PARTITIONS, **where)
+    with children([reader]) as (_, lines):
+        await_members(group, 1)
+        with children([producer]):
+            line = next_line(lines, time.monotonic() + records / RATE + 60)
+            if line.text is None:
+                raise line.child.failure("ended before it had seen everything")
+            return evaluate(*json.loads(line.text))
+
+
+def evaluate(hand: Sequence[float], acknowledged: Sequence[float]) -> Mapping[str, float]:
+    """Quantiles in milliseconds of delays in seconds; no figure where there are no delays."""
+    figures: dict[str, float] = {}
+    for name, delays in ((_HAND, hand[LEFT_OUT:]), (_ACKNOWLEDGED, acknowledged[LEFT_OUT:])):
+        if delays:
+            cuts = statistics.quantiles(delays, n=100, method="inclusive")
+            figures |= {name.format(q): 1000 * cuts[percent - 1] for q, percent in _QUANTILES.items()}
+    return figures
+
+
+def _idle(program: str, seconds: float) -> Mapping[str, float]:
+    topic, group = fresh_topic(PARTITIONS), fresh_group()
+    command = programs.python(program, bootstrap=broker().bootstrap, group=group, topic=topic)
+    with children([command]) as ((consumer,), _):
+        await_members(group, 1)
+        time.sleep(_BEFORE_IDLE_S)
+        before, begun = consumer.cpu_seconds(), time.monotonic()
+        time.sleep(seconds)
+        return {"idle": 100 * (consumer.cpu_seconds() - before) / (time.monotonic() - begun)}

@@ -1,0 +1,83 @@
+"""How each contender is started: our Python programs, our Java and Go ones (compiled into the cache when needed).
+
+All take `key=value` arguments, print lines, and end when their standard input does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.kafka.compiler import compile_java
+from tools.kafka.jars import cache_folder, class_path
+from tools.kafka.java import find_java
+
+Command = list[str | Path]
+
+JAVA_RELEASE = "4.3.1"
+_HERE = Path(__file__).parent
+_JAVA_MEMORY = "-Xmx512m"
+_GO_DEADLINE_S = 300.0
+
+
+def python(name: str, **arguments: object) -> Command:
+    """A module of tools/benches/contenders."""
+    return [sys.executable, "-m", f"tools.benches.contenders.{name}", *_words(arguments)]
+
+
+def java(name: str, **arguments: object) -> Command:
+    """A class of tools/benches/java, with Kafka's own client."""
+    source = _HERE / "java" / f"{name}.java"
+    classes = _built(
+        source.read_bytes(), f"java-{name}", lambda folder: compile_java(source, JAVA_RELEASE, folder)
+    )
+    path = f"{classes}:{class_path(JAVA_RELEASE)}"
+    return [find_java(), _JAVA_MEMORY, "-cp", path, name, *_words(arguments)]
+
+
+def go(**arguments: object) -> Command:
+    """Our program on franz-go; only where `has_go`."""
+    source = _HERE / "go"
+    content = b"".join((source / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    return [_built(content, "go", lambda folder: _compile_go(source, folder)) / "reader", *_words(arguments)]
+
+
+def has_go() -> bool:
+    return shutil.which("go") is not None
+
+
+def _words(arguments: dict[str, object]) -> list[str]:
+    return [f"{name}={value}" for name, value in arguments.items()]
+
+
+def _built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
+    """Built once for each content: into a folder of its own, renamed into place when it is whole."""
+    home = cache_folder().parent / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=home.parent))
+        try:
+            build(scratch)
+            scratch.rename(home)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return home
+
+
+def _compile_go(source: Path, folder: Path) -> None:
+    done = subprocess.run(
+        ["go", "build", "-o", folder / "reader", "."],
+        cwd=source,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_GO_DEADLINE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the Go program doesn't compile:\n{done.stderr}")

@@ -1,0 +1,119 @@
+"""Fair sharing: four consumers in four processes, handlers that take a while, one queue. Who idles while others work?
+
+The ideal is the work divided by four. Time counts from the first hand-out to the end of the last record's handler;
+the records are written when all four have joined. A handler sleeps, as long as its record says. All with defaults.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from tools.benches import programs
+from tools.benches.broker import await_members, broker, fresh_group, fresh_topic, produce
+from tools.benches.child import children, next_line
+from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.wishes import Wishes
+
+RECORDS = 20_000
+CONSUMERS = 4
+ROUNDS = 1
+PARTITIONS = (1, 3)
+MIXED_MS = (1.0, 50.0)
+SEED = 932
+VALUE_BYTES = 100
+_SETTLED_S = 1.0
+
+_CONTENDERS = {
+    "kshare": partial(programs.python, "kshare_work"),
+    "confluent-kafka": partial(programs.python, "confluent_work"),
+    "Java": partial(programs.java, "ShareWork"),
+}
+
+
+def study(wishes: Wishes) -> Study:
+    records = wishes.records or RECORDS
+    trials: dict[str, Trial] = {}
+    contests = []
+    for partitions in PARTITIONS:
+        for title, work in handlers(records).items():
+            case = f"{title}, {partitions} partition{'s' if partitions > 1 else ''}"
+            for name, program in _CONTENDERS.items():
+                trials[f"{name}, {case}"] = partial(_share, program, partitions, work)
+            contests += [
+                Contest("time", f"kshare, {case}", f"{peer}, {case}")
+                for peer in _CONTENDERS
+                if peer != "kshare"
+            ]
+    return Study(
+        "sharing",
+        [
+            f"{records:,} records of {VALUE_BYTES} bytes, written when all have joined; defaults",
+            f"{CONSUMERS} consumers in processes of their own; mixed handlers: seed {SEED}",
+        ],
+        [
+            Figure("time", "times the ideal", form=".3f"),
+            Figure("least", "records of the consumer with the fewest"),
+            Figure("most", "records of the consumer with the most"),
+            Figure("busy", "% of the consumers' time in handlers", more_is_better=True, form=".1f"),
+            Figure("again", "records handled more than once"),
+        ],
+        trials,
+        contests,
+    )
+
+
+def handlers(records: int) -> Mapping[str, Sequence[float]]:
+    """How many milliseconds each record takes."""
+    chance = random.Random(SEED)
+    return {
+        "5 ms": [5.0] * records,
+        "1 to 50 ms": [round(chance.uniform(*MIXED_MS), 3) for _ in range(records)],
+    }
+
+
+def _share(program: partial[programs.Command], partitions: int, work: Sequence[float]) -> Mapping[str, float]:
+    topic, group = fresh_topic(partitions), fresh_group()
+    command = program(bootstrap=broker().bootstrap, group=group, topic=topic)
+    ideal = sum(work) / 1000 / CONSUMERS
+    spans: dict[int, list[tuple[float, float]]] = {}
+    seen: set[int] = set()
+    with children([command] * CONSUMERS) as (workers, lines):
+        await_members(group, CONSUMERS)
+        time.sleep(_SETTLED_S)
+        produce(topic, ((n % partitions, _value(n, ms)) for n, ms in enumerate(work)))
+        deadline = time.monotonic() + 8 * ideal + 60
+        while len(seen) < len(work):
+            line = next_line(lines, deadline)
+            if line.text is None:
+                raise line.child.failure("ended while there was work left")
+            number, begun, done = line.text.split()
+            seen.add(int(number))
+            spans.setdefault(line.child.pid, []).append((float(begun), float(done)))
+        for worker in workers:
+            spans.setdefault(worker.pid, [])
+    return evaluate(list(spans.values()), len(work), ideal)
+
+
+def _value(number: int, milliseconds: float) -> bytes:
+    """Filled up, so that the producer's batches hold as many records as those of ordinary values."""
+    return (b"%d %.3f" % (number, milliseconds)).ljust(VALUE_BYTES)
+
+
+def evaluate(
+    spans: Sequence[Sequence[tuple[float, float]]], records: int, ideal: float
+) -> Mapping[str, float]:
+    """From each consumer's handler calls (begun, done) to the figures."""
+    every = [span for one in spans for span in one]
+    took = max(done for _, done in every) - min(begun for begun, _ in every)
+    busy = math.fsum(done - begun for begun, done in every)
+    return {
+        "time": took / ideal,
+        "least": min(map(len, spans)),
+        "most": max(map(len, spans)),
+        "busy": 100 * busy / (took * len(spans)),
+        "again": len(every) - records,
+    }
