@@ -77,7 +77,7 @@ class GroupMember:
         """These from now on, and no others: the coordinator is told at once, what isn't wanted is fetched no more."""
         self._membership.subscribe(topics, anyio.current_time())
         self.topics = topics
-        self._cluster.want(topics, self._membership.assignment.keys())
+        self._cluster.want(topics, self._membership.assignment)
         self._share_out()
         self._wake()
 
@@ -164,7 +164,7 @@ class GroupMember:
         for event in events:
             match event:
                 case Assigned(partitions):
-                    self._cluster.want(self.topics, partitions.keys())
+                    self._cluster.want(self.topics, partitions)
                     self._share_out()
                     self._report_assignment(partitions)
                 case Lost(error):

@@ -12,7 +12,8 @@ both.
     known   | leader with the same or a higher epoch          | known   | believed
     known   | leader with a lower epoch                       | known   | ignored: that broker lags
     known   | a partition has no leader, or one without an    | known   | asked for by id, soon
-            | address; a broker refused to serve it           |         |
+            | address; a broker refused to serve it; it is    |         |
+            | assigned and not known, as the topic has grown  |         |
     these 2 | unknown to the broker that was asked            | doubted | asked for by name and by id in turn: perhaps
             |                                                 |         | recreated, perhaps deleted, perhaps too new
     doubted | answered with its name and partitions           | known   |
@@ -41,6 +42,7 @@ from kshare.protocol.messages.metadata_response import MetadataResponse, Metadat
 from kshare.state.session import Leader, Partition
 
 _UNKNOWN = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
+_NOTHING: Mapping[bytes, Iterable[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class ClusterView:
         self._topics: dict[bytes, _Topic] = {}
         self._ids: dict[str, bytes] = {}
         self._names: frozenset[str] = frozenset()
-        self._assigned: frozenset[bytes] = frozenset()
+        self._assigned: Mapping[bytes, frozenset[int]] = {}
         self._suspects: set[bytes] = set()
         self._doubted_since: dict[bytes, float] = {}
         self._gone: dict[bytes, float] = {}
@@ -130,7 +132,7 @@ class ClusterView:
     @property
     def missing_ids(self) -> frozenset[bytes]:
         """Assigned topic ids that no broker has explained yet."""
-        return self._assigned - self._topics.keys() - self._gone.keys()
+        return frozenset(self._assigned.keys() - self._topics.keys() - self._gone.keys())
 
     def name_of(self, topic_id: bytes) -> str | None:
         topic = self._topics.get(topic_id)
@@ -151,14 +153,15 @@ class ClusterView:
 
     # --- what to ask
 
-    def want(self, names: Iterable[str], assigned: Iterable[bytes] = ()) -> None:
-        """These topics matter from now on, and no others: by name what the user wants, by id what is assigned."""
+    def want(self, names: Iterable[str], assigned: Mapping[bytes, Iterable[int]] = _NOTHING) -> None:
+        """These matter from now on, and no others: by name what the user wants, by id what partitions are assigned."""
         names = frozenset(names)
         if names - self._names:
             self._is_dated = True
-        self._names, self._assigned = names, frozenset(assigned)
+        self._names = names
+        self._assigned = {topic_id: frozenset(numbers) for topic_id, numbers in assigned.items()}
         self.refused = {name: code for name, code in self.refused.items() if name in names}
-        self._suspects &= self._assigned
+        self._suspects &= self._assigned.keys()
 
     @property
     def wake_at(self) -> float | None:
@@ -180,7 +183,7 @@ class ClusterView:
         self._pause = min(doubled, self._freshness.longest_pause)
         self._asked_at = now
         if self._is_dated or now >= self._dated_at:
-            names = self._names | {self._topics[known].name for known in self._assigned & self._topics.keys()}
+            names = self._names | {self._topics[known].name for known in self._assigned.keys() & self._topics.keys()}
             rows = [MetadataRequestTopic(name=name) for name in sorted(names)]
         else:
             rows = [MetadataRequestTopic(known, None) for known in sorted(self._asked_by_id())]
@@ -194,7 +197,9 @@ class ClusterView:
 
     def _has_gaps(self, topic_id: bytes) -> bool:
         topic = self._topics.get(topic_id)
-        return topic is None or any(node not in self._nodes for node, _ in topic.leaders.values())
+        if topic is None or not self._assigned[topic_id] <= topic.leaders.keys():
+            return True
+        return any(node not in self._nodes for node, _ in topic.leaders.values())
 
     # --- what was answered
 
@@ -216,7 +221,7 @@ class ClusterView:
         else:
             self._is_dated = not asked >= self._names
             events = self._learn_topics(response, now)
-            is_odd = not self._assigned.isdisjoint(self._gone)
+            is_odd = not self._gone.keys().isdisjoint(self._assigned)
             wait = 2 * self._freshness.grace if is_odd else self._freshness.max_age
             self._dated_at = now + wait * self._jitter
             self._gone = {
@@ -236,7 +241,7 @@ class ClusterView:
         """A broker refused to serve these partitions; the rest is what it said of their whereabouts."""
         self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
         explained = {leader.partition for leader in leaders if self._believe(leader)}
-        self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned
+        self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()
 
     def _learn_topics(self, response: MetadataResponse, now: float) -> list[Event]:
         events: list[Event] = []

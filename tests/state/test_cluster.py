@@ -43,7 +43,7 @@ class Desk:
 
     def __init__(self, *names: str, assigned: tuple[bytes, ...] = ()) -> None:
         self.view = ClusterView()
-        self.view.want(names, assigned)
+        self.view.want(names, dict.fromkeys(assigned, ()))
         self.now = 1000.0
 
     def asked(self) -> MetadataRequest:
@@ -188,7 +188,7 @@ def test_asks_in_quick_succession_get_further_apart_and_a_quiet_spell_forgets() 
 
 def test_rule_11_an_unknown_id_in_an_assignment_is_kept_and_asked_for_by_id() -> None:
     desk = knowing()
-    desk.view.want(["orders"], [A, B])
+    desk.view.want(["orders"], {A: [0], B: [0]})
     assert desk.view.missing_ids == {B}
     assert desk.asked().topics == by_id(B)
     desk = knowing(A, B)
@@ -330,6 +330,21 @@ def test_a_topic_may_grow_and_a_broker_that_has_not_heard_does_not_shrink_it() -
     assert desk.leader(A, 2) == (1, 0)
 
 
+def test_rule_11_a_new_partition_in_an_assignment_is_asked_for_until_a_broker_knows_it() -> None:
+    desk = knowing()
+    assert desk.is_calm
+    desk.view.want(["orders"], {A: [0, 1, 2]})
+    asked_at = desk.now
+    assert desk.asked().topics == by_id(A)
+    assert desk.now - asked_at <= 1.0
+    desk.view.on_no_answer()
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # it hasn't heard of it yet
+    assert not desk.is_calm
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6), 2: (1, 0)}))
+    assert desk.leader(A, 2) == (1, 0)
+    assert desk.is_calm
+
+
 def test_rule_10_a_recreated_topic_ends_the_old_one() -> None:
     desk = knowing()
     desk.now += MAX_AGE
@@ -396,7 +411,7 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     desk.hear(topic("orders", B, {0: (1, 0)}))
-    desk.view.want(["orders", "bills"], [B])
+    desk.view.want(["orders", "bills"], {B: [0]})
     assert desk.hear(topic("orders", A, {0: (1, 5)}), unknown_name("bills")) == []
     assert desk.view.id_of("orders") == B
     assert desk.view.gone_topics == {A}
@@ -426,7 +441,7 @@ def test_a_name_that_is_not_there_is_told_but_not_asked_for_over_and_over() -> N
     desk.hear(unknown_name("orders"), topic("bills", B, {0: (1, 0)}))
     assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert desk.is_calm
-    desk.view.want(["orders", "bills"], [A, B])  # it was created, and the coordinator says so
+    desk.view.want(["orders", "bills"], {A: [0], B: [0]})  # it was created, and the coordinator says so
     desk.hear(topic("orders", A, {0: (1, 0)}))
     assert (desk.view.refused, desk.leader()) == ({}, (1, 0))
 
