@@ -9,6 +9,7 @@ import base64
 import os
 from collections.abc import Callable, Mapping
 
+from kshare.broker.classic_groups.coordinator import ClassicGroups
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
@@ -42,6 +43,10 @@ class Broker:
         self.transactions = Transactions(
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
+        self.classic_groups = ClassicGroups(self.clock, self.configs, self.groups)
+        offsets = self.classic_groups.offsets
+        self.transactions.ended.append(offsets.end_transaction)
+        self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):

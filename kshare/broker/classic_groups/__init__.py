@@ -1,0 +1,1 @@
+"""Classic consumer groups: members that agree on who reads what, and the offsets they commit."""

@@ -1,0 +1,235 @@
+"""The coordinator of classic groups: makes them, watches over time-outs, and remembers offsets for them.
+
+Decides when a member is gone and when a rebalance has waited long enough. What follows from it is the group's affair.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kshare.broker.classic_groups.group import ClassicGroup, GroupState, Member
+from kshare.broker.classic_groups.offsets import Offsets
+from kshare.broker.clock import Clock, Timer
+from kshare.broker.configs import Configs
+from kshare.broker.groups import Groups, ListedGroup
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+
+
+@dataclass(slots=True, frozen=True)
+class Joining:
+    """Who wants to join, and how."""
+
+    member_id: str
+    instance: str | None
+    client_id: str
+    host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: dict[str, bytes]
+    must_know_its_id: bool
+    """Whether a newcomer is sent away once, with the id to come back with."""
+
+
+class MemberIdRequired(Refusal):
+    def __init__(self, member_id: str) -> None:
+        super().__init__(ErrorCode.MEMBER_ID_REQUIRED)
+        self.member_id = member_id
+
+
+class ClassicGroups:
+    """All of them. One of the kinds of `Groups`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        configs: Configs,
+        groups: Groups,
+        new_id: Callable[[], str] = lambda: os.urandom(16).hex(),
+    ) -> None:
+        self.offsets = Offsets()
+        self._clock = clock
+        self._configs = configs
+        self._groups = groups
+        self._new_id = new_id
+        self._by_id: dict[str, ClassicGroup] = {}
+        self._sessions: dict[Member, Timer] = {}
+        self._rebalances: dict[str, Timer] = {}
+        groups.kinds.append(self)
+
+    # --- as one kind of groups
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._by_id or self.offsets.has(group_id)
+
+    def listed(self) -> Iterator[ListedGroup]:
+        for group_id in dict.fromkeys([*self._by_id, *self.offsets.groups()]):
+            group = self.describe(group_id)
+            yield ListedGroup(group_id, group.state, "classic", group.protocol_type)
+
+    def delete(self, group_id: str) -> None:
+        group = self._by_id.get(group_id)
+        if group is not None and group.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+        self._by_id.pop(group_id, None)
+        self.offsets.forget_group(group_id)
+
+    def describe(self, group_id: str) -> ClassicGroup:
+        """The group; a dead one if there is none of that name."""
+        found = self._by_id.get(group_id)
+        if found is None:
+            state = GroupState.EMPTY if self.offsets.has(group_id) else GroupState.DEAD
+            found = ClassicGroup(group_id, state)
+        return found
+
+    def find(self, group_id: str) -> ClassicGroup:
+        found = self._by_id.get(group_id)
+        if found is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return found
+
+    # --- joining
+
+    def join(self, group_id: str, wish: Joining) -> tuple[ClassicGroup, Member]:
+        """The group and the member, whose `result` comes when everyone has joined. Raises Refusal."""
+        self._check_join(group_id, wish)
+        group = self._by_id.get(group_id)
+        if group is None:
+            if wish.member_id:
+                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self._by_id[group_id] = ClassicGroup(group_id)
+        if wish.member_id and wish.member_id not in group.members and wish.member_id not in group.pending:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        known = group.member(wish.member_id, wish.instance) if wish.member_id in group.members else None
+        if known is None or len(group.members) > 1:
+            group.check_protocols(wish.protocol_type, wish.protocols)
+        if not wish.member_id and wish.must_know_its_id and wish.instance is None:
+            raise MemberIdRequired(self._announce(group, wish))
+        member = self._enter(group, known, wish)
+        self._await_everyone(group)
+        return group, member
+
+    def _check_join(self, group_id: str, wish: Joining) -> None:
+        if not group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        other = self._groups.kind_of(group_id)
+        if other is not None and other is not self:
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        least = self._configs.broker_number("group.min.session.timeout.ms")
+        most = self._configs.broker_number("group.max.session.timeout.ms")
+        if not least <= wish.session_timeout_ms <= most:
+            raise Refusal(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+    def _announce(self, group: ClassicGroup, wish: Joining) -> str:
+        member_id = f"{wish.client_id}-{self._new_id()}"
+        group.pending.add(member_id)
+
+        def give_up() -> None:
+            if member_id in group.pending:
+                group.pending.discard(member_id)
+                self._look(group)
+
+        self._clock.after(wish.session_timeout_ms, give_up)
+        return member_id
+
+    def _enter(self, group: ClassicGroup, known: Member | None, wish: Joining) -> Member:
+        member_id = wish.member_id or f"{wish.instance or wish.client_id}-{self._new_id()}"
+        replaced = group.by_instance(wish.instance) if wish.instance is not None else None
+        if replaced is not None and replaced is not known:
+            self._forget_session(replaced)
+            group.remove(replaced)
+        member = known or Member(
+            member_id, wish.instance, wish.client_id, wish.host, wish.session_timeout_ms, 0, {}
+        )
+        member.session_timeout_ms = wish.session_timeout_ms
+        member.rebalance_timeout_ms = wish.rebalance_timeout_ms
+        member.protocols = dict(wish.protocols)
+        group.join(member, wish.protocol_type)
+        self.keep_alive(group, member)
+        return member
+
+    def _await_everyone(self, group: ClassicGroup) -> None:
+        delay = self._configs.broker_number("group.initial.rebalance.delay.ms")
+        if group.generation == 0 and delay and group.id not in self._rebalances:
+            self._rebalances[group.id] = self._clock.after(delay, lambda: self._time_is_up(group))
+        if group.generation == 0 and delay:
+            return
+        self._look(group)
+        if group.state is GroupState.PREPARING and group.id not in self._rebalances:
+            longest = max(member.rebalance_timeout_ms for member in group.members.values())
+            self._rebalances[group.id] = self._clock.after(longest, lambda: self._time_is_up(group))
+
+    def _time_is_up(self, group: ClassicGroup) -> None:
+        self._rebalances.pop(group.id, None)
+        if group.state is GroupState.PREPARING:
+            group.pending.clear()
+            for member in [each for each in group.members.values() if not each.has_joined]:
+                self._forget_session(member)
+                group.remove(member)
+            self._look(group)
+
+    def _look(self, group: ClassicGroup) -> None:
+        """Completes the rebalance when nobody is missing."""
+        if group.state is GroupState.PREPARING and group.has_everyone:
+            timer = self._rebalances.pop(group.id, None)
+            if timer is not None:
+                timer.cancel()
+            group.complete_join()
+            for member in group.members.values():
+                self.keep_alive(group, member)
+
+    # --- staying and leaving
+
+    def keep_alive(self, group: ClassicGroup, member: Member) -> None:
+        """The member was heard of."""
+        self._forget_session(member)
+        self._sessions[member] = self._clock.after(
+            member.session_timeout_ms, lambda: self._expire(group, member)
+        )
+
+    def _expire(self, group: ClassicGroup, member: Member) -> None:
+        if group.members.get(member.id) is not member:
+            return
+        if group.state is GroupState.PREPARING and member.has_joined:
+            # It waits for the others and can't send heartbeats meanwhile.
+            self.keep_alive(group, member)
+        else:
+            self.leave(group, member)
+
+    def leave(self, group: ClassicGroup, member: Member) -> None:
+        self._forget_session(member)
+        group.remove(member)
+        if group.state is GroupState.PREPARING and not group.members:
+            group.pending.clear()
+        if group.state is GroupState.PREPARING and group.id not in self._rebalances and group.members:
+            longest = max(each.rebalance_timeout_ms for each in group.members.values())
+            self._rebalances[group.id] = self._clock.after(longest, lambda: self._time_is_up(group))
+        self._look(group)
+
+    def _forget_session(self, member: Member) -> None:
+        timer = self._sessions.pop(member, None)
+        if timer is not None:
+            timer.cancel()
+
+    # --- offsets
+
+    def check_commit(self, group_id: str, member_id: str, generation: int, instance: str | None) -> None:
+        """Raises Refusal unless this member, or with generation -1 somebody outside of the group, may commit."""
+        group = self._by_id.get(group_id)
+        if group is None or not group.members:
+            if generation >= 0:
+                raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+            other = self._groups.kind_of(group_id)
+            if other is not None and other is not self:
+                raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return
+        if generation < 0 and not member_id:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.member(member_id, instance)
+        group.check_generation(generation)
+        self.keep_alive(group, member)
+        if group.state is GroupState.COMPLETING:
+            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,0 +1,168 @@
+"""One classic group, pure: who is in it, and how they come to agree on a generation.
+
+    Empty ──join──▶ PreparingRebalance ──all have joined, or time is up──▶ CompletingRebalance
+      ▲                 ▲        ▲                                                 │ the leader's assignment
+      └──last one leaves┘        └───────────join, leave, expiry─────── Stable ◀───┘
+
+Every member must join again in each rebalance; the leader (the first who joined) assigns. Decides generations, leaders
+and protocols. Never decides what anybody reads, and knows no time: the coordinator says when a rebalance is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+
+class GroupState(StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(slots=True, frozen=True)
+class JoinResult:
+    """What a member learns when a rebalance has everyone together."""
+
+    generation: int
+    protocol: str
+    leader: str
+    members: tuple[tuple[str, str | None, bytes], ...]
+    """For the leader alone: id, instance and what each of them said with the chosen protocol."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    id: str
+    instance: str | None
+    client_id: str
+    host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: dict[str, bytes]
+    """Name → metadata, best first."""
+    assignment: bytes = b""
+    has_joined: bool = False
+    """In the rebalance that is under way."""
+    result: JoinResult | None = None
+    """Of the last rebalance, until it is fetched."""
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """`changed` fires whenever somebody who waits may have got what they wait for."""
+
+    id: str
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
+    """Ids given out whose members haven't come back with them yet."""
+    changed: Signal = field(default_factory=Signal)
+
+    # --- joining
+
+    def check_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> None:
+        """Raises Refusal for a newcomer that couldn't agree with those who are there."""
+        if not protocol_type or not protocols:
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if self.members and (
+            protocol_type != self.protocol_type or not self._supported_by_all() & protocols.keys()
+        ):
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def join(self, member: Member, protocol_type: str) -> None:
+        """A member, new or known, takes part in a rebalance; this starts one if none is under way."""
+        self.members[member.id] = member
+        self.pending.discard(member.id)
+        self.protocol_type = protocol_type
+        self.start_rebalance()
+        member.has_joined = True
+        member.result = None
+
+    def start_rebalance(self) -> None:
+        if self.state is GroupState.PREPARING:
+            return
+        self.state = GroupState.PREPARING
+        for member in self.members.values():
+            member.has_joined = False
+        self.changed.fire()
+
+    @property
+    def has_everyone(self) -> bool:
+        return not self.pending and all(member.has_joined for member in self.members.values())
+
+    def complete_join(self) -> None:
+        """The next generation: those who have joined. Whoever hasn't must be removed before."""
+        self.generation += 1
+        if not self.members:
+            self.state, self.leader, self.protocol = GroupState.EMPTY, "", ""
+            self.changed.fire()
+            return
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        self.protocol = self._vote()
+        self.state = GroupState.COMPLETING
+        everyone = tuple(
+            (member.id, member.instance, member.protocols[self.protocol]) for member in self.members.values()
+        )
+        for member in self.members.values():
+            told = everyone if member.id == self.leader else ()
+            member.result = JoinResult(self.generation, self.protocol, self.leader, told)
+            member.assignment = b""
+        self.changed.fire()
+
+    def _supported_by_all(self) -> set[str]:
+        return set.intersection(*(set(member.protocols) for member in self.members.values()))
+
+    def _vote(self) -> str:
+        """Each member votes for the first of its protocols that all support; most votes win."""
+        possible = self._supported_by_all()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(name for name in member.protocols if name in possible)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    # --- afterwards
+
+    def member(self, member_id: str, instance: str | None = None) -> Member:
+        """Raises Refusal for one that isn't in the group, or not under this instance any more."""
+        found = self.members.get(member_id)
+        if instance is not None:
+            holder = self.by_instance(instance)
+            if holder is not None and holder.id != member_id:
+                raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+        if found is None or self.state is GroupState.DEAD:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return found
+
+    def by_instance(self, instance: str) -> Member | None:
+        return next((each for each in self.members.values() if each.instance == instance), None)
+
+    def check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+
+    def assign(self, assignments: dict[str, bytes]) -> None:
+        """What the leader decided; the group is stable from now on."""
+        for member in self.members.values():
+            member.assignment = assignments.get(member.id, b"")
+        self.state = GroupState.STABLE
+        self.changed.fire()
+
+    def remove(self, member: Member) -> None:
+        """Someone left, expired or was replaced: the others join again."""
+        self.members.pop(member.id, None)
+        if self.state in (GroupState.STABLE, GroupState.COMPLETING):
+            self.start_rebalance()
+        self.changed.fire()

@@ -1,0 +1,72 @@
+"""Committed offsets of groups, and those that wait for their transaction to end.
+
+Decides nothing about who may commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True, frozen=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class Offsets:
+    """By group, topic and partition. `on_change` is told of every change, None for an offset that is gone."""
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[str, TopicPartition, CommittedOffset | None], None] | None = None
+        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], CommittedOffset]] = {}
+
+    def has(self, group: str) -> bool:
+        return bool(self._committed.get(group))
+
+    def groups(self) -> list[str]:
+        return [group for group, offsets in self._committed.items() if offsets]
+
+    def of(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        return dict(self._committed.get(group, {}))
+
+    def commit(self, group: str, partition: TopicPartition, offset: CommittedOffset) -> None:
+        self._committed.setdefault(group, {})[partition] = offset
+        self._tell(group, partition, offset)
+
+    def commit_later(
+        self, producer_id: int, group: str, partition: TopicPartition, offset: CommittedOffset
+    ) -> None:
+        """With the end of the producer's transaction."""
+        self._pending.setdefault(producer_id, {})[group, partition] = offset
+
+    def is_pending(self, group: str, partition: TopicPartition) -> bool:
+        return any((group, partition) in waiting for waiting in self._pending.values())
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for (group, partition), offset in self._pending.pop(producer_id, {}).items():
+            if is_commit:
+                self.commit(group, partition, offset)
+
+    def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        mine = self._committed.get(group, {})
+        for partition in list(partitions):
+            if mine.pop(partition, None) is not None:
+                self._tell(group, partition, None)
+
+    def forget_group(self, group: str) -> None:
+        self.forget(group, self.of(group))
+        self._committed.pop(group, None)
+
+    def forget_topic(self, topic: str) -> None:
+        for group, offsets in self._committed.items():
+            self.forget(group, [partition for partition in offsets if partition[0] == topic])
+
+    def _tell(self, group: str, partition: TopicPartition, offset: CommittedOffset | None) -> None:
+        if self.on_change is not None:
+            self.on_change(group, partition, offset)

@@ -1,0 +1,45 @@
+"""DescribeGroups v0-6: classic groups."""
+
+from __future__ import annotations
+
+from kshare.broker.classic_groups.group import GroupState
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from kshare.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
+
+_GROUP = 0
+_NOT_FOUND_SINCE = 6
+
+
+async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[_describe(group_id, call) for group_id in request.groups])
+
+
+def _describe(group_id: str, call: Call) -> DescribedGroup:
+    if call.broker.cluster.coordinator(_GROUP, group_id) is not call.node:
+        return DescribedGroup(ErrorCode.NOT_COORDINATOR, group_id=group_id)
+    group = call.broker.classic_groups.describe(group_id)
+    if group.state is GroupState.DEAD:
+        if call.version >= _NOT_FOUND_SINCE:
+            reason = f"Group {group_id} not found."
+            return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, reason, group_id, group.state)
+        return DescribedGroup(group_id=group_id, group_state=group.state)
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol if is_stable else "",
+        members=[
+            DescribedGroupMember(
+                each.id,
+                each.instance,
+                each.client_id,
+                f"/{each.host}",
+                each.protocols.get(group.protocol, b"") if is_stable else b"",
+                each.assignment,
+            )
+            for each in group.members.values()
+        ],
+    )

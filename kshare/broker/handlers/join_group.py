@@ -1,0 +1,61 @@
+"""JoinGroup v0-9: parked until everyone has joined."""
+
+from __future__ import annotations
+
+from kshare.broker.classic_groups.coordinator import Joining, MemberIdRequired
+from kshare.broker.classic_groups.group import JoinResult
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import JoinGroupRequest, JoinGroupResponse
+from kshare.protocol.messages.join_group_response import JoinGroupResponseMember
+
+_GROUP = 0
+_KNOWN_ID_SINCE = 4
+_LONGEST_WAIT_MS = 30 * 60 * 1000
+
+
+async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
+    groups = call.broker.classic_groups
+    wish = Joining(
+        request.member_id,
+        request.group_instance_id,
+        call.client_id or "",
+        call.connection.peer,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms if call.version >= 1 else request.session_timeout_ms,
+        request.protocol_type,
+        {protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
+        call.version >= _KNOWN_ID_SINCE,
+    )
+    try:
+        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        group, member = groups.join(request.group_id, wish)
+    except MemberIdRequired as required:
+        return _refused(required, required.member_id)
+    except Refusal as refusal:
+        return _refused(refusal, request.member_id)
+    deadline = call.now + _LONGEST_WAIT_MS
+    while (result := member.result) is None:
+        if group.members.get(member.id) is not member:
+            return _refused(Refusal(ErrorCode.UNKNOWN_MEMBER_ID), member.id)
+        if not await call.wait([group.changed], deadline):
+            # The client is gone. Its session will tell, unless it comes back.
+            return _refused(Refusal(ErrorCode.REBALANCE_IN_PROGRESS), member.id)
+    return _joined(result, member.id, group.protocol_type)
+
+
+def _joined(result: JoinResult, member_id: str, protocol_type: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=result.generation,
+        protocol_type=protocol_type,
+        protocol_name=result.protocol,
+        leader=result.leader,
+        member_id=member_id,
+        members=[JoinGroupResponseMember(*each) for each in result.members],
+    )
+
+
+def _refused(refusal: Refusal, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=refusal.code, protocol_name="", member_id=member_id)

@@ -1,0 +1,40 @@
+"""LeaveGroup v0-5: one member, or several by id or instance."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
+from kshare.protocol.messages.leave_group_request import MemberIdentity
+from kshare.protocol.messages.leave_group_response import MemberResponse
+
+_GROUP = 0
+_SEVERAL_SINCE = 3
+
+
+async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+        return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    if call.version < _SEVERAL_SINCE:
+        one = _leave(request.group_id, MemberIdentity(request.member_id), call)
+        return LeaveGroupResponse(error_code=one.error_code)
+    return LeaveGroupResponse(members=[_leave(request.group_id, each, call) for each in request.members])
+
+
+def _leave(group_id: str, who: MemberIdentity, call: Call) -> MemberResponse:
+    groups = call.broker.classic_groups
+    result = MemberResponse(who.member_id, who.group_instance_id)
+    try:
+        group = groups.find(group_id)
+        if who.member_id in group.pending:
+            group.pending.discard(who.member_id)
+            return result
+        by_instance = group.by_instance(who.group_instance_id) if who.group_instance_id else None
+        if by_instance is not None and not who.member_id:
+            groups.leave(group, by_instance)
+        else:
+            groups.leave(group, group.member(who.member_id, who.group_instance_id))
+    except Refusal as refusal:
+        result.error_code = refusal.code
+    return result

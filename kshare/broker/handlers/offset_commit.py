@@ -1,0 +1,62 @@
+"""OffsetCommit v2-10."""
+
+from __future__ import annotations
+
+from kshare.broker.classic_groups.offsets import CommittedOffset
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from kshare.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
+from kshare.protocol.messages.offset_commit_response import (
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_GROUP = 0
+_BY_ID_SINCE = 10
+
+
+async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+    error = ErrorCode.NONE
+    try:
+        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        call.broker.classic_groups.check_commit(
+            request.group_id,
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            request.group_instance_id,
+        )
+    except Refusal as refusal:
+        error = refusal.code
+    return OffsetCommitResponse(
+        topics=[_commit(request.group_id, topic, error, call) for topic in request.topics]
+    )
+
+
+def _commit(
+    group_id: str, topic: OffsetCommitRequestTopic, error: ErrorCode, call: Call
+) -> OffsetCommitResponseTopic:
+    found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+    result = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+    for each in topic.partitions:
+        code = error
+        if not code and found is None:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_ID
+                if call.version >= _BY_ID_SINCE
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        elif not code and found is not None:
+            if not 0 <= each.partition_index < len(found.partitions):
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offset = CommittedOffset(
+                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata or ""
+                )
+                call.broker.classic_groups.offsets.commit(
+                    group_id, (found.name, each.partition_index), offset
+                )
+        result.partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
+    return result

@@ -1,0 +1,30 @@
+"""OffsetDelete v0: forgets committed offsets of a group that nobody is in."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
+from kshare.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+_GROUP = 0
+
+
+async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    groups = call.broker.classic_groups
+    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+        return OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR)
+    if not groups.has(request.group_id):
+        return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
+    if groups.describe(request.group_id).members:
+        return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
+    answer = OffsetDeleteResponse()
+    for topic in request.topics:
+        indexes = [each.partition_index for each in topic.partitions]
+        groups.offsets.forget(request.group_id, [(topic.name, index) for index in indexes])
+        rows = [OffsetDeleteResponsePartition(index) for index in indexes]
+        answer.topics.append(OffsetDeleteResponseTopic(topic.name, rows))
+    return answer

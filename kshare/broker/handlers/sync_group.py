@@ -1,0 +1,41 @@
+"""SyncGroup v0-5: the leader brings what everyone reads, the others are parked until then."""
+
+from __future__ import annotations
+
+from kshare.broker.classic_groups.group import GroupState
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import SyncGroupRequest, SyncGroupResponse
+
+_GROUP = 0
+
+
+async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
+    groups = call.broker.classic_groups
+    try:
+        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        group = groups.find(request.group_id)
+        member = group.member(request.member_id, request.group_instance_id)
+        for said, known in (
+            (request.protocol_type, group.protocol_type),
+            (request.protocol_name, group.protocol),
+        ):
+            if said is not None and said != known:
+                raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        group.check_generation(request.generation_id)
+        groups.keep_alive(group, member)
+        if group.state is GroupState.COMPLETING and group.leader == member.id:
+            group.assign({each.member_id: bytes(each.assignment) for each in request.assignments})
+        deadline = call.now + member.rebalance_timeout_ms
+        while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
+            group.member(request.member_id)
+        if group.state is not GroupState.STABLE:
+            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        group.check_generation(request.generation_id)
+    except Refusal as refusal:
+        return SyncGroupResponse(error_code=refusal.code)
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+    )

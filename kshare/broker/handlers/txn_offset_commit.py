@@ -1,0 +1,62 @@
+"""TxnOffsetCommit v0-6: offsets that count once the producer's transaction is committed."""
+
+from __future__ import annotations
+
+from kshare.broker.classic_groups.offsets import CommittedOffset
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.transactions import TransactionState
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kshare.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_GROUP = 0
+_BY_ID_SINCE = 6
+_IMPLICIT_SINCE = 5
+
+
+async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+    error = ErrorCode.NONE
+    try:
+        _check(request, call)
+    except Refusal as refusal:
+        error = refusal.code
+    answer = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+        result = TxnOffsetCommitResponseTopic(topic.name, topic.topic_id)
+        for each in topic.partitions:
+            code = error
+            if not code and (found is None or not 0 <= each.partition_index < len(found.partitions)):
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif not code and found is not None:
+                offset = CommittedOffset(
+                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata or ""
+                )
+                call.broker.classic_groups.offsets.commit_later(
+                    request.producer_id, request.group_id, (found.name, each.partition_index), offset
+                )
+            result.partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, code))
+        answer.topics.append(result)
+    return answer
+
+
+def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
+    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+        raise Refusal(ErrorCode.NOT_COORDINATOR)
+    transactions = call.broker.transactions
+    known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
+    if call.version >= _IMPLICIT_SINCE:
+        transactions.add(known, [])
+    elif known.state is not TransactionState.ONGOING:
+        raise Refusal(ErrorCode.INVALID_TXN_STATE)
+    if request.member_id or request.generation_id_or_member_epoch >= 0:
+        call.broker.classic_groups.check_commit(
+            request.group_id,
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            request.group_instance_id,
+        )
