@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.client.config import ConsumerConfig, topic_names
 from kshare.client.group import GroupMember
@@ -44,35 +44,53 @@ class ShareConsumer:
 
     async def __aenter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
-        self._pool = await Pool(self._settings).__aenter__()
-        try:
-            connection = await self._pool.connection(None)
-            require_share_groups(connection)
-        except BaseException:
-            await self._pool.__aexit__(None, None, None)
-            raise
-        speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
-        keeper = LeaseKeeper(
-            can_renew=self.config.renew_leases and speaks_renewal, longest_s=self.config.longest_lease
-        )
-        self._holdings = Holdings(most=self.config.max_records, keeper=keeper, clock=anyio.current_time)
         self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
-        self._member = GroupMember(self.config, self._pool, self._holdings, self._tasks, self._reporter)
-        self._tasks.start_soon(self._member.run)
+        try:
+            await self._tasks.start(self._live)
+        except BaseException as error:
+            await self._leave(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> bool | None:
         """Settles in bounded time: what was acknowledged is sent, the rest released, the group left."""
         with anyio.move_on_after(self.config.close_timeout, shield=True):
             await self._member.close()
-        self._tasks.cancel_scope.cancel()
-        # Not within a scope of our own: these two are left in the order in which they were entered.
-        try:
-            await self._tasks.__aexit__(None, None, None)
-        finally:
-            await self._pool.__aexit__(kind, error, trace)
+        self._life.cancel()
+        return await self._leave(kind, error, trace)
+
+    async def _live(self, *, task_status: TaskStatus[None]) -> None:
+        """All that goes on in the background, until `_life` is cancelled.
+
+        Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
+        """
+        with anyio.CancelScope() as self._life:
+            async with Pool(self._settings) as pool:
+                connection = await pool.connection(None)
+                require_share_groups(connection)
+                speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
+                keeper = LeaseKeeper(
+                    can_renew=self.config.renew_leases and speaks_renewal, longest_s=self.config.longest_lease
+                )
+                holdings = Holdings(most=self.config.max_records, keeper=keeper, clock=anyio.current_time)
+                async with anyio.create_task_group() as tasks:
+                    self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
+                    self._holdings = holdings
+                    self._life.shield = True
+                    tasks.start_soon(self._member.run)
+                    task_status.started()
+
+    async def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if error is None or isinstance(error, Exception):
+            await self._tasks.__aexit__(
+                None, None, None
+            )  # so that it goes on as it is, not as part of a group
+            return None
+        return await self._tasks.__aexit__(kind, error, trace)
 
     def __aiter__(self) -> RecordStream:
         """Record by record."""
