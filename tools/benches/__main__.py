@@ -13,9 +13,9 @@ from tools.benches.measure import Result, chart, measure, table
 from tools.benches.study import StudyResult, conduct, study_table
 from tools.benches.wishes import Wishes
 
-SUITES = ("codecs", "records", "consume")
+SUITES = ("codecs", "records")
 """Modules beside this one that measure within this process; each has a `suite()`."""
-STUDIES = ("sharing", "latency")
+STUDIES = ("consume", "sharing", "latency")
 """Modules whose contenders run in processes of their own, against a real broker; each has a `study()`."""
 MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"

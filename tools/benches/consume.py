@@ -1,145 +1,186 @@
-"""Share consumers against one real broker: the same records in four partitions, each contender in a group of its own.
+"""One consumer reads all there is, from one real broker: kshare, its peers, and a client that doesn't look at records.
 
-Values are read by all. Time counts from the first record, so that joining the group (a second for us, five for others)
-is left out; it is a case of its own. "tuned" allows 4,000 locks a partition and asks for 8,000 records at a time,
-"defaults" is what a user gets who sets nothing.
+Each contender is a process of its own with a share group of its own. Time and CPU count from the first record to the
+last; how late the first one came is a figure of its own. "tuned": 4,000 locks a partition, and as many records at once
+as that gives; "defaults": nothing set by the user. The null client shows what the broker allows: a client that has one
+fetch under way at a time is bounded by it. The broker reads and accepts some millions of records before anything is
+measured, since a cold JVM takes twice as long.
 """
 
 from __future__ import annotations
 
-import atexit
-import itertools
+import functools
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
-import anyio
-import confluent_kafka
+from tools.benches import programs
+from tools.benches.broker import broker, fresh_group, fresh_topic
+from tools.benches.child import children, next_line
+from tools.benches.measure import progress
+from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, franz_go, ours
+from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.wishes import Wishes
 
-from kshare import ShareConsumer
-from tools.benches.measure import Case, Comparison, Suite, Timed
-from tools.kafka.cluster import Cluster
-
-RECORDS = 300_000
+RECORDS = 2_000_000
+WARM_UP = 12_000_000
+"""A null client goes from 1.8 to 3.5 million records a second over its first eight million, and then hardly further."""
 PARTITIONS = 4
-TOPIC = "bench"
-RELEASE = "4.3.1"
-_LOCKS = {"share.partition.max.record.locks": "4000"}
-_TUNED = {"max_records": 8000}
-_groups = itertools.count(1)
+LOCKS = 4000
+TUNED = 16_000
+ROUNDS = 3
+SIZE = "max.poll.records"
+_CONFLUENT_SIZES = (500, 4000, 8000, 16_000)
+_DEADLINE_S = 300.0
 
 
-def suite() -> Suite:
-    cluster = _prepared_cluster()
+@dataclass(frozen=True)
+class Load:
+    """Records in a topic; `share` is how many there are for each one asked for."""
 
-    def ours(read: Callable[..., Any], *, tuned: bool, **options: Any) -> Case:
-        def run() -> Timed:
-            group = _group(cluster, tuned=tuned)
-            all_options = {**(_TUNED if tuned else {}), **options}
-            source = ShareConsumer(cluster.bootstrap, group=group, topics=[TOPIC], **all_options)
-            timed: Timed = anyio.run(_consume, source, read)
-            return timed
+    title: str
+    bytes: int
+    codec: str
+    share: float
 
-        return run
+    def count(self, records: int) -> int:
+        return max(1, int(records * self.share))
 
-    def confluents(*, tuned: bool, explicit: bool = False) -> Case:
-        return lambda: _consume_confluent(
-            cluster, _group(cluster, tuned=tuned), tuned=tuned, explicit=explicit
-        )
 
-    cases: dict[str, Case] = {
-        "kshare batches, tuned": ours(_by_batches, tuned=True),
-        "kshare records, tuned": ours(_by_records, tuned=True),
-        "kshare records accepted one by one, tuned": ours(
-            _one_by_one, tuned=True, acknowledgement="explicit"
-        ),
-        "confluent-kafka, tuned": confluents(tuned=True),
-        "confluent-kafka accepted one by one, tuned": confluents(tuned=True, explicit=True),
-        "kshare batches, defaults": ours(_by_batches, tuned=False),
-        "confluent-kafka, defaults": confluents(tuned=False),
+PLAIN = Load("", 100, "none", 1)
+LZ4 = Load(", lz4", 100, "lz4", 1)
+LARGE = Load(", 1 KiB", 1024, "none", 0.25)
+_NULL, _CONFLUENT, _CONFLUENT_EACH = "null client", "confluent-kafka", "confluent-kafka accepting each"
+_READERS = {
+    _NULL: ours("null_read"),
+    "kshare batches": ours("kshare_read", way="batches"),
+    "kshare records": ours("kshare_read", way="records"),
+    "kshare accepting each": ours("kshare_read", way="explicit"),
+    _CONFLUENT: ours("confluent_read", way="implicit"),
+    _CONFLUENT_EACH: ours("confluent_read", way="explicit"),
+    "Java": apache(),
+    "franz-go": franz_go(),
+}
+_AT_DEFAULTS = (_NULL, "kshare batches", "kshare records", _CONFLUENT, "Java", "franz-go")
+_OTHER_LOADS = (_NULL, "kshare batches", _CONFLUENT)
+
+
+def study(wishes: Wishes) -> Study:
+    records = wishes.records or RECORDS
+    there = [name for name in _READERS if name != "franz-go" or programs.has_go()]
+    trials: dict[str, Trial] = {f"{name}, tuned": partial(_tuned, name, records, PLAIN) for name in there}
+    trials |= {
+        f"{name}, defaults": partial(_read, _READERS[name], records, PLAIN, None)
+        for name in _AT_DEFAULTS
+        if name in there
     }
-    pairs = [
-        ("batches, tuned", "kshare batches, tuned", "confluent-kafka, tuned"),
-        ("records, tuned", "kshare records, tuned", "confluent-kafka, tuned"),
-        (
-            "accepted one by one, tuned",
-            "kshare records accepted one by one, tuned",
-            "confluent-kafka accepted one by one, tuned",
-        ),
-        ("batches, defaults", "kshare batches, defaults", "confluent-kafka, defaults"),
+    trials |= {
+        f"{name}, tuned{load.title}": partial(_tuned, name, records, load)
+        for load in (LZ4, LARGE)
+        for name in _OTHER_LOADS
+    }
+    return Study("consume", _remarks(records), _FIGURES, trials, _contests())
+
+
+_FIGURES = (
+    Figure(RATE, "a second", more_is_better=True),
+    Figure(CPU, "microseconds a record", form=".3f"),
+    Figure(FIRST, "seconds after the consumer was made", form=".2f"),
+    Figure(SIZE, "that was best of those tried"),
+)
+
+
+def _remarks(records: int) -> list[str]:
+    return [
+        f"Kafka {broker().release}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
+        f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before",
+        f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; "
+        f"confluent-kafka: the best of {', '.join(map(str, _CONFLUENT_SIZES))}, tried once each",
+        "Java: Apache's ShareConsumerPerformance; its CPU is that of the whole process",
+        *([] if programs.has_go() else ["franz-go is left out: there is no Go on this machine"]),
     ]
-    comparisons = [Comparison(f"consume {name}: kshare / confluent-kafka", *pair) for name, *pair in pairs]
-    return Suite("consume", "record", cases, comparisons, warms_up=False)
 
 
-def _prepared_cluster() -> Cluster:
-    cluster = Cluster(RELEASE, settings={"group.share.max.partition.max.record.locks": "10000"})
-    cluster.start()
-    atexit.register(cluster.__exit__, None, None, None)
-    cluster.create_topic(TOPIC, PARTITIONS)
-    cluster.run_tool(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", TOPIC, "--num-records", str(RECORDS), "--record-size", "100", "--throughput", "-1"),
-        *("--command-property", "linger.ms=5", "batch.size=65536"),
+def _contests() -> list[Contest]:
+    pairs = [
+        ("kshare batches, tuned", f"{_CONFLUENT}, tuned"),
+        ("kshare batches, tuned", f"{_NULL}, tuned"),
+        ("kshare records, tuned", f"{_CONFLUENT}, tuned"),
+        ("kshare accepting each, tuned", f"{_CONFLUENT_EACH}, tuned"),
+        ("kshare batches, defaults", f"{_CONFLUENT}, defaults"),
+        ("kshare batches, defaults", "Java, defaults"),
+        ("kshare batches, defaults", f"{_NULL}, tuned"),
+    ]
+    for load in (LZ4, LARGE):
+        pairs += [
+            (f"kshare batches, tuned{load.title}", f"{peer}, tuned{load.title}")
+            for peer in (_CONFLUENT, _NULL)
+        ]
+    return [
+        *(Contest(RATE, first, second) for first, second in pairs),
+        Contest(CPU, "kshare batches, tuned", f"{_CONFLUENT}, tuned"),
+        Contest(FIRST, "kshare batches, defaults", f"{_CONFLUENT}, defaults"),
+    ]
+
+
+def _tuned(name: str, records: int, load: Load) -> Mapping[str, float]:
+    if name not in (_CONFLUENT, _CONFLUENT_EACH):
+        return _read(_READERS[name], records, load, TUNED)
+    size = _best_size(name, records)
+    return {**_read(_READERS[name], records, load, size), SIZE: size}
+
+
+@functools.cache
+def _best_size(name: str, records: int) -> int:
+    """Tried once with each: which reads most records a second."""
+
+    def rate(size: int) -> float:
+        progress(f"consume: {name}, {SIZE} {size}")
+        return _read(_READERS[name], records, PLAIN, size)[RATE]
+
+    return max(_CONFLUENT_SIZES, key=rate)
+
+
+def _read(reader: Reader, records: int, load: Load, max_records: int | None) -> Mapping[str, float]:
+    """Tuned where `max_records` is given."""
+    _warm_up(records)
+    return _read_topic(reader, _filled(load, records), load.count(records), max_records)
+
+
+def _read_topic(reader: Reader, topic: str, count: int, max_records: int | None) -> Mapping[str, float]:
+    group = fresh_group({"share.partition.max.record.locks": str(LOCKS)} if max_records else None)
+    command = reader.program(
+        bootstrap=broker().bootstrap, group=group, topic=topic, records=count, max_records=max_records
     )
-    return cluster
+    said: list[str] = []
+    deadline = time.monotonic() + _DEADLINE_S
+    with children([command]) as ((child,), lines):
+        while (text := next_line(lines, deadline).text) is not None:
+            said.append(text)
+        if not said:
+            raise child.failure("said nothing")
+        usage = child.end()
+    return reader.figures(said, count, usage.ru_utime + usage.ru_stime)
 
 
-def _group(cluster: Cluster, *, tuned: bool) -> str:
-    name = f"bench-{next(_groups)}"
-    cluster.set_group_config(name, {"share.auto.offset.reset": "earliest", **(_LOCKS if tuned else {})})
-    return name
+@functools.cache
+def _filled(load: Load, records: int) -> str:
+    """A topic with that load."""
+    topic, count = fresh_topic(PARTITIONS), load.count(records)
+    progress(f"consume: writing {count:,} records{load.title}")
+    broker().run_tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, "--num-records", str(count), "--record-size", str(load.bytes)),
+        *("--throughput", "-1", "--command-property", "linger.ms=5", "batch.size=65536"),
+        f"compression.type={load.codec}",
+    )
+    return topic
 
 
-async def _consume(source: ShareConsumer, read: Callable[[ShareConsumer], AsyncIterator[int]]) -> Timed:
-    seen, start = 0, 0.0
-    async with source as consumer:
-        async for count in read(consumer):
-            start = start or time.perf_counter()
-            seen += count
-            if seen >= RECORDS:
-                break
-        return Timed(seen, time.perf_counter() - start)
-
-
-async def _by_batches(consumer: ShareConsumer) -> AsyncIterator[int]:
-    async for batch in consumer.batches():
-        count = 0
-        for record in batch.raw():
-            count += record.value is not None
-        yield count
-
-
-async def _by_records(consumer: ShareConsumer) -> AsyncIterator[int]:
-    async for record in consumer:
-        yield record.value is not None
-
-
-async def _one_by_one(consumer: ShareConsumer) -> AsyncIterator[int]:
-    async for record in consumer:
-        record.accept()
-        yield record.value is not None
-
-
-def _consume_confluent(cluster: Cluster, group: str, *, tuned: bool, explicit: bool) -> Timed:
-    config: dict[str, str | int] = {"bootstrap.servers": cluster.bootstrap, "group.id": group}
-    if tuned:
-        config |= {"max.poll.records": 8000}
-    if explicit:
-        config |= {"share.acknowledgement.mode": "explicit"}
-    consumer = confluent_kafka.ShareConsumer(config)
-    consumer.subscribe([TOPIC])
-    seen, start = 0, 0.0
-    deadline = time.monotonic() + 120
-    while seen < RECORDS:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"confluent-kafka: {seen} of {RECORDS} records in two minutes")
-        for message in consumer.poll(1.0):
-            start = start or time.perf_counter()
-            if message.error() is None:
-                seen += message.value() is not None
-                if explicit:
-                    consumer.acknowledge(message)
-    timed = Timed(seen, time.perf_counter() - start)
-    consumer.close()
-    return timed
+@functools.cache
+def _warm_up(records: int) -> None:
+    topic, count = _filled(PLAIN, records), PLAIN.count(records)
+    for number in range(-(-WARM_UP // count)):
+        progress(f"consume: warming up the broker, {number * count:,} of {WARM_UP:,} records")
+        _read_topic(_READERS[_NULL], topic, count, TUNED)

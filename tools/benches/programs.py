@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.kafka.compiler import compile_java
-from tools.kafka.jars import cache_folder, class_path
+from tools.kafka.jars import TOOLS, cache_folder, class_path
 from tools.kafka.java import find_java
 
 Command = list[str | Path]
@@ -38,6 +38,11 @@ def java(name: str, **arguments: object) -> Command:
     )
     path = f"{classes}:{class_path(JAVA_RELEASE)}"
     return [find_java(), _JAVA_MEMORY, "-cp", path, name, *_words(arguments)]
+
+
+def kafka_tool(name: str, *arguments: str) -> Command:
+    """One of Kafka's command-line tools."""
+    return [find_java(), "-cp", class_path(TOOLS), f"org.apache.kafka.tools.{name}", *arguments]
 
 
 def go(**arguments: object) -> Command:

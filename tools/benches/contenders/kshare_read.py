@@ -1,0 +1,63 @@
+"""Reads a number of records as fast as it can, by one of kshare's ways; every value is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from kshare import ShareConsumer
+from tools.benches.contenders.arguments import arguments, end_of_input
+from tools.benches.contenders.meter import Meter
+
+
+async def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+    seen = 0
+    async for batch in consumer.batches():
+        meter.on_records()
+        seen += sum([record.value is not None for record in batch.raw()])
+        if seen >= records:
+            break
+    return seen
+
+
+async def by_records(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+    seen = 0
+    async for record in consumer:
+        if not seen:
+            meter.on_records()
+        seen += record.value is not None
+        if seen >= records:
+            break
+    return seen
+
+
+async def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+    seen = 0
+    async for record in consumer:
+        if not seen:
+            meter.on_records()
+        seen += record.value is not None
+        record.accept()
+        if seen >= records:
+            break
+    return seen
+
+
+WAYS = {"batches": by_batches, "records": by_records, "explicit": one_by_one}
+
+
+async def read(given: dict[str, str]) -> None:
+    end_of_input()
+    options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
+    if given["way"] == "explicit":
+        options["acknowledgement"] = "explicit"
+    meter = Meter()
+    async with ShareConsumer(
+        given["bootstrap"], group=given["group"], topics=[given["topic"]], **options
+    ) as consumer:
+        meter.report(await WAYS[given["way"]](consumer, int(given["records"]), meter))
+
+
+if __name__ == "__main__":
+    anyio.run(read, arguments())

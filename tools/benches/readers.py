@@ -1,0 +1,77 @@
+"""The contenders of `consume`: how each is started, and how its figures are got out of what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from tools.benches import programs
+from tools.benches.programs import Command
+
+RATE, CPU, FIRST = "records", "CPU", "first record"
+_APACHE_TIME = "%Y-%m-%d %H:%M:%S:%f"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`program` takes bootstrap, group, topic, records and max_records (None: its own default).
+
+    `figures` gets its lines, the number of records, and the CPU seconds of the whole process.
+    """
+
+    program: Callable[..., Command]
+    figures: Callable[[Sequence[str], int, float], Mapping[str, float]]
+
+
+def ours(name: str, **arguments: str) -> Reader:
+    """A program of contenders/."""
+    return Reader(partial(_with_size, partial(programs.python, name, **arguments)), metered)
+
+
+def franz_go() -> Reader:
+    return Reader(partial(_with_size, programs.go), metered)
+
+
+def apache() -> Reader:
+    """Kafka's own performance tool, which also has a line a moment, from which its first record's time is seen."""
+    return Reader(_apache_command, from_apache)
+
+
+def metered(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
+    """From what contenders/meter.py and the Go program print."""
+    told = json.loads(said[-1])
+    return {
+        RATE: told["records"] / told["seconds"],
+        CPU: 1e6 * told["cpu"] / told["records"],
+        FIRST: told["first"],
+    }
+
+
+def from_apache(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
+    """Its first line ends with its first record, its last one says when all were read."""
+    lines = [line.split(", ") for line in said if line[:1].isdigit()]
+    made, first, end = (
+        datetime.strptime(at, _APACHE_TIME) for at in (lines[-1][0], lines[0][1], lines[-1][1])
+    )
+    return {
+        RATE: int(lines[-1][5]) / (end - first).total_seconds(),
+        CPU: 1e6 * cpu_seconds / records,
+        FIRST: (first - made).total_seconds(),
+    }
+
+
+def _with_size(program: Callable[..., Command], max_records: int | None, **arguments: object) -> Command:
+    return program(**arguments, **({} if max_records is None else {"max_records": max_records}))
+
+
+def _apache_command(bootstrap: str, group: str, topic: str, records: int, max_records: int | None) -> Command:
+    return programs.kafka_tool(
+        "ShareConsumerPerformance",
+        *("--bootstrap-server", bootstrap, "--group", group, "--topic", topic),
+        *("--num-records", str(records), "--timeout", "60000"),
+        *("--show-detailed-stats", "--reporting-interval", "1000"),
+        *([] if max_records is None else ["--command-property", f"max.poll.records={max_records}"]),
+    )
