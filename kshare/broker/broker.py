@@ -13,6 +13,7 @@ from kshare.broker.classic_groups.coordinator import ClassicGroups
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
+from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.transactions import Transactions
@@ -47,6 +48,7 @@ class Broker:
         offsets = self.classic_groups.offsets
         self.transactions.ended.append(offsets.end_transaction)
         self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
+        self.faults = Faults()
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):

@@ -29,6 +29,8 @@ class ClientConnection:
         self.peer = peer
         """The client's host."""
         self.principal = ANONYMOUS
+        self.client_id: str | None = None
+        """As its last request says."""
         self.is_open = True
         self.closed = Signal()
         """Fires once, when the client is gone: before on_closed, so that parked requests let go first."""

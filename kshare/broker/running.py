@@ -11,14 +11,16 @@ from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from kshare.broker.broker import Broker
 from kshare.broker.clock import SystemClock
 from kshare.broker.cluster import Node
+from kshare.broker.security import Security
 from kshare.broker.server import NodeServer
 
 
 class Running:
     """The sockets of a broker's nodes."""
 
-    def __init__(self, broker: Broker, tasks: TaskGroup) -> None:
+    def __init__(self, broker: Broker, tasks: TaskGroup, security: Security) -> None:
         self.broker = broker
+        self._security = security
         self._tasks = tasks
         self._servers: dict[int, tuple[NodeServer, Listener[SocketStream], anyio.CancelScope]] = {}
 
@@ -30,7 +32,7 @@ class Running:
         """Listens on the node's port; on a free one if it is 0."""
         listener = (await anyio.create_tcp_listener(local_host=node.host, local_port=node.port)).listeners[0]
         node.port = listener.extra(SocketAttribute.local_port)
-        server, scope = NodeServer(self.broker, node), anyio.CancelScope()
+        server, scope = NodeServer(self.broker, node, self._security), anyio.CancelScope()
         self._servers[node.id] = server, listener, scope
         self._tasks.start_soon(self._serve, server, listener, scope)
         if not node.is_up:
@@ -43,6 +45,11 @@ class Running:
         await listener.aclose()
         await server.close_connections()
         self.broker.cluster.set_up(node, False)
+
+    async def hang_up(self, client_id: str | None = None) -> None:
+        """Breaks the connections of all clients, or of one."""
+        for server, _, _ in self._servers.values():
+            await server.close_connections(client_id)
 
     async def _serve(
         self, server: NodeServer, listener: Listener[SocketStream], scope: anyio.CancelScope
@@ -57,14 +64,13 @@ class Running:
 
 
 @asynccontextmanager
-async def run(broker: Broker, ports: dict[int, int] | None = None) -> AsyncIterator[Running]:
-    """Serves the broker's nodes, on free ports unless told otherwise, until the block is left."""
+async def run(broker: Broker, security: Security | None = None) -> AsyncIterator[Running]:
+    """Serves the broker's nodes, on free ports where a node names none, until the block is left."""
     async with anyio.create_task_group() as tasks:
-        running = Running(broker, tasks)
+        running = Running(broker, tasks, security or Security())
         if isinstance(broker.clock, SystemClock):
             tasks.start_soon(broker.clock.run)
         for node in broker.cluster.nodes.values():
-            node.port = (ports or {}).get(node.id, node.port)
             await running.start_node(node)
         try:
             yield running

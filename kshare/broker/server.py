@@ -1,172 +1,73 @@
-"""Sockets: takes connections to a node, cuts frames, has requests answered in their order, sends the answers.
+"""Sockets: takes connections to a node, and hangs up on all of them when the node goes.
 
-Decides when a connection is over. Each connection has two tasks: one reads, so that a client that hangs up is noticed
-while its request is parked; one answers, request after request. Knows no request but ApiVersions.
+What is said on a connection is `conversation`'s affair.
 """
 
 from __future__ import annotations
 
-import logging
-import struct
-from collections import deque
-from contextlib import suppress
+import ssl
 from itertools import count
-from typing import cast
 
 import anyio
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream, TaskGroup
+from anyio.streams.tls import TLSStream
 
 from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node
-from kshare.broker.connection import Call, ClientConnection, RefusedConnection
-from kshare.broker.dispatch import handler_for, is_offered
-from kshare.broker.handlers import api_versions
-from kshare.errors import DecodeError
-from kshare.protocol.envelopes import encode_response, request_class
-from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.frames import API_VERSIONS, FrameSplitter, request_header_version
-from kshare.protocol.message import Message
-from kshare.protocol.messages import RequestHeader
+from kshare.broker.connection import ClientConnection
+from kshare.broker.conversation import Conversation
+from kshare.broker.security import Security
 
-log = logging.getLogger("kshare.broker")
-
-_CHUNK = 256 * 1024
-_LARGEST_REQUEST = 100 * 1024 * 1024
-_READ_AHEAD = 64
-"""Requests that may wait for their turn before the connection isn't read any more."""
-_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 _numbers = count(1)
+_HANDSHAKE_S = 10.0
 
 
 class NodeServer:
     """One node's listener and connections."""
 
-    def __init__(self, broker: Broker, node: Node) -> None:
+    def __init__(self, broker: Broker, node: Node, security: Security) -> None:
         self._broker = broker
         self._node = node
+        self._security = security
         self._streams: dict[ClientConnection, ByteStream] = {}
 
     async def serve(self, listener: Listener[SocketStream], tasks: TaskGroup) -> None:
         """Until it is cancelled."""
         await listener.serve(self._serve_client, tasks)
 
-    async def _serve_client(self, stream: ByteStream) -> None:
+    async def _serve_client(self, stream: SocketStream) -> None:
         peer = stream.extra(SocketAttribute.remote_address)
-        connection = ClientConnection(next(_numbers), self._node, str(peer[0]))
-        self._streams[connection] = stream
-        try:
-            async with stream:
-                await _Conversation(self._broker, connection, stream).run()
-        finally:
-            del self._streams[connection]
-            connection.end()
-            connection.run_hooks()
-
-    async def close_connections(self) -> None:
-        """Hangs up on every client, as a broker that dies does."""
-        for connection, stream in list(self._streams.items()):
-            connection.end()
-            await anyio.aclose_forcefully(stream)
-
-
-class _Conversation:
-    """The two tasks of one connection and the queue between them."""
-
-    def __init__(self, broker: Broker, connection: ClientConnection, stream: ByteStream) -> None:
-        self._broker = broker
-        self._connection = connection
-        self._stream = stream
-        self._frames: deque[memoryview] = deque()
-        self._came = anyio.Event()
-        self._taken = anyio.Event()
-
-    async def run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read)
-            with suppress(RefusedConnection, *_GONE):
-                await self._answer()
-            self._connection.end()
-            tasks.cancel_scope.cancel()
-
-    async def _read(self) -> None:
-        splitter = FrameSplitter(_LARGEST_REQUEST)
-        try:
-            while True:
-                chunk = await self._stream.receive(_CHUNK)
-                self._frames.extend(splitter.feed(chunk))
-                if self._frames:
-                    self._came.set()
-                while len(self._frames) >= _READ_AHEAD:
-                    self._taken = anyio.Event()
-                    await self._taken.wait()
-        except DecodeError as problem:
-            log.warning("%s sent what is no request: %s", self._connection.peer, problem)
-        except _GONE:
-            pass
-        self._connection.end()
-        self._came.set()
-
-    async def _answer(self) -> None:
-        while True:
-            while self._frames:
-                frame = self._frames.popleft()
-                self._taken.set()
-                reply = await self._reply(frame)
-                if reply is not None:
-                    await self._stream.send(cast("bytes", reply))
-            if not self._connection.is_open:
+        async with stream:
+            secured = await self._secure(stream)
+            if secured is None:
                 return
-            self._came = anyio.Event()
-            await self._came.wait()
+            connection = ClientConnection(next(_numbers), self._node, str(peer[0]))
+            self._streams[connection] = secured
+            try:
+                async with secured:
+                    await Conversation(self._broker, connection, secured, self._security).run()
+            finally:
+                del self._streams[connection]
+                connection.end()
+                connection.run_hooks()
 
-    async def _reply(self, frame: memoryview) -> bytearray | None:
-        header, request = self._decode(frame)
-        call = Call(
-            self._broker,
-            self._connection.node,
-            self._connection,
-            header.request_api_key,
-            header.request_api_version,
-            header.client_id,
-        )
-        if request is None:
-            refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
-            return encode_response(refusal, 0, header.correlation_id)
-        try:
-            answer = await handler_for(call.api_key)(request, call)
-            if answer is None:
-                return None
-            return encode_response(answer, call.version, header.correlation_id)
-        except RefusedConnection:
-            raise
-        except Exception as error:
-            # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
-            log.exception("%s v%d failed", type(request).__name__, call.version)
-            self._broker.crashes.append(error)
-            raise RefusedConnection from error
+    async def _secure(self, stream: SocketStream) -> ByteStream | None:
+        """The stream itself, or one that encrypts; None for a client that can't or won't."""
+        context = self._security.tls
+        if context is None:
+            return stream
+        with anyio.move_on_after(_HANDSHAKE_S):
+            try:
+                return await TLSStream.wrap(
+                    stream, server_side=True, ssl_context=context, standard_compatible=False
+                )
+            except (ssl.SSLError, anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+                pass
+        return None
 
-    def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
-        """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""
-        if len(frame) < 8:
-            raise RefusedConnection
-        api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
-        if not is_offered(self._broker.profile, api_key, version):
-            if api_key == API_VERSIONS:
-                return RequestHeader(api_key, version, correlation_id), None
-            log.warning("%s asked for API %d in version %d", self._connection.peer, api_key, version)
-            raise RefusedConnection
-        try:
-            return _read_request(frame)
-        except DecodeError as problem:
-            log.warning("%s sent a request that can't be read: %s", self._connection.peer, problem)
-            raise RefusedConnection from None
-
-
-def _read_request(frame: memoryview) -> tuple[RequestHeader, Message]:
-    """Unlike `decode_request` it minds no bytes behind the request: Kafka doesn't, and librdkafka leaves some."""
-    api_key, version = struct.unpack_from(">hh", frame)
-    cls = request_class(api_key)
-    header, body = RequestHeader.decode_prefix(
-        frame, request_header_version(api_key, version, cls.is_flexible(version))
-    )
-    return header, cls.decode_prefix(frame, version, body)[0]
+    async def close_connections(self, client_id: str | None = None) -> None:
+        """Hangs up on all clients, or on those of that id, as a broker that dies does."""
+        for connection, stream in list(self._streams.items()):
+            if client_id in (None, connection.client_id):
+                connection.end()
+                await anyio.aclose_forcefully(stream)

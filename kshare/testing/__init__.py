@@ -6,6 +6,7 @@ the test's thread and returns when it is done.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -16,8 +17,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kshare.broker.broker import Broker as State
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Partition
+from kshare.broker.faults import Faults
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
+from kshare.broker.security import Security
 from kshare.broker.settings import Resource
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
@@ -47,13 +50,19 @@ class Broker:
         release: str = DEFAULT_RELEASE,
         settings: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`topics` maps names to numbers of partitions; `settings` are Kafka's broker settings."""
+        """`topics` maps names to numbers of partitions; `settings` are Kafka's broker settings.
+
+        With `users` (name → password) clients log in by SASL PLAIN or SCRAM; with `tls` they encrypt.
+        """
         self.state = State(
             nodes=nodes, clock=clock, settings={**QUICK_SETTINGS, **(settings or {})}, release=release
         )
         """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
         self.release = release
+        self._security = Security(tls, users or {})
         self._topics = dict(topics or {})
         self._portal_life: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
@@ -66,7 +75,7 @@ class Broker:
         """Listens on free ports of 127.0.0.1."""
         self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
         self._portal = self._portal_life.__enter__()
-        self._life = self._portal.wrap_async_context_manager(run(self.state))
+        self._life = self._portal.wrap_async_context_manager(run(self.state, self._security))
         self._running = self._life.__enter__()
         for name, partitions in self._topics.items():
             self.create_topic(name, partitions)
@@ -167,7 +176,17 @@ class Broker:
 
         return self.call(read)
 
-    # --- nodes
+    # --- nodes and faults
+
+    @property
+    def faults(self) -> Faults:
+        """What shall go wrong: see kshare.broker.faults."""
+        return self.state.faults
+
+    def hang_up(self, client_id: str | None = None) -> None:
+        """Breaks the connections of all clients, or of one: their share sessions end with them."""
+        if self._running is not None and self._portal is not None:
+            self._portal.call(self._running.hang_up, client_id)
 
     def stop_node(self, number: int) -> None:
         """Node 1, 2, ... goes as if it had been killed; others lead and coordinate in its place."""

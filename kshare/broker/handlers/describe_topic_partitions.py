@@ -57,6 +57,9 @@ def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsRe
                 each.leader_epoch,
                 list(each.replicas),
                 list(each.replicas),
+                # The Java client takes null for a failure.
+                eligible_leader_replicas=[],
+                last_known_elr=[],
             )
             for each in shown
         ],

@@ -1,0 +1,185 @@
+"""One connection: cuts frames, has requests answered in their order, sends the answers.
+
+Decides when a connection is over. It has two tasks: one reads, so that a client that hangs up is noticed while its
+request is parked; one answers, request after request. Knows no request but ApiVersions and what logs clients in.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import deque
+from contextlib import suppress
+from typing import cast
+
+import anyio
+from anyio.abc import ByteStream
+
+from kshare.broker.broker import Broker
+from kshare.broker.connection import Call, ClientConnection, RefusedConnection
+from kshare.broker.dispatch import handler_for, is_offered
+from kshare.broker.faults import Fault
+from kshare.broker.handlers import api_versions
+from kshare.broker.refusing import refusing_answer
+from kshare.broker.security import Security
+from kshare.errors import DecodeError
+from kshare.protocol.envelopes import encode_response, request_class
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.frames import API_VERSIONS, FrameSplitter, request_header_version
+from kshare.protocol.message import Message
+from kshare.protocol.messages import RequestHeader
+
+log = logging.getLogger("kshare.broker")
+
+_CHUNK = 256 * 1024
+_LARGEST_REQUEST = 100 * 1024 * 1024
+_READ_AHEAD = 64
+"""Requests that may wait for their turn before the connection isn't read any more."""
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+
+class Conversation:
+    """The two tasks of one connection and the queue between them."""
+
+    def __init__(
+        self, broker: Broker, connection: ClientConnection, stream: ByteStream, security: Security
+    ) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._stream = stream
+        self._login = security.login()
+        self._frames: deque[memoryview] = deque()
+        self._came = anyio.Event()
+        self._taken = anyio.Event()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read)
+            with suppress(RefusedConnection, *_GONE):
+                await self._answer_all()
+            self._connection.end()
+            tasks.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        splitter = FrameSplitter(_LARGEST_REQUEST)
+        try:
+            while True:
+                chunk = await self._stream.receive(_CHUNK)
+                self._frames.extend(splitter.feed(chunk))
+                if self._frames:
+                    self._came.set()
+                while len(self._frames) >= _READ_AHEAD:
+                    self._taken = anyio.Event()
+                    await self._taken.wait()
+        except DecodeError as problem:
+            log.warning("%s sent what is no request: %s", self._connection.peer, problem)
+        except _GONE:
+            pass
+        self._connection.end()
+        self._came.set()
+
+    async def _answer_all(self) -> None:
+        while True:
+            while self._frames:
+                frame = self._frames.popleft()
+                self._taken.set()
+                await self._reply(frame)
+            if not self._connection.is_open:
+                return
+            self._came = anyio.Event()
+            await self._came.wait()
+
+    async def _reply(self, frame: memoryview) -> None:
+        header, request = self._decode(frame)
+        call = Call(
+            self._broker,
+            self._connection.node,
+            self._connection,
+            header.request_api_key,
+            header.request_api_version,
+            header.client_id,
+        )
+        self._connection.client_id = header.client_id
+        if request is None:
+            refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
+            await self._send(encode_response(refusal, 0, header.correlation_id))
+            return
+        fault = self._broker.faults.take(request, call)
+        try:
+            answer = await (
+                self._handle(request, call) if fault is None else self._meet(fault, request, call)
+            )
+            reply = None if answer is None else encode_response(answer, call.version, header.correlation_id)
+        except RefusedConnection:
+            raise
+        except Exception as error:
+            # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
+            log.exception("%s v%d failed", type(request).__name__, call.version)
+            self._broker.crashes.append(error)
+            raise RefusedConnection from error
+        if reply is not None:
+            await self._send(reply, None if fault is None else fault.cut_after)
+
+    async def _handle(self, request: Message, call: Call) -> Message | None:
+        if self._login is not None and not self._login.lets_through(call.api_key):
+            raise RefusedConnection
+        if self._login is not None and self._login.concerns(call.api_key):
+            answer = self._login.answer(request)
+            self._connection.principal = self._login.principal
+            return answer
+        return await handler_for(call.api_key)(request, call)
+
+    async def _meet(self, fault: Fault, request: Message, call: Call) -> Message | None:
+        """The answer to a request that meets a fault."""
+        clock = call.broker.clock
+        if fault.before_ms:
+            await call.wait([], clock.now() + fault.before_ms)
+        if fault.do is not None:
+            fault.do()
+        if fault.hang_up:
+            raise RefusedConnection
+        if fault.swallow:
+            return None
+        if fault.error is not None:
+            answer: Message | None = refusing_answer(request, fault.error)
+        else:
+            answer = await self._handle(request, call)
+        if fault.change is not None and answer is not None:
+            fault.change(answer)
+        if fault.after_ms:
+            await call.wait([], clock.now() + fault.after_ms)
+        return None if fault.mute else answer
+
+    async def _send(self, reply: bytearray, cut_after: int | None = None) -> None:
+        if cut_after is not None:
+            del reply[cut_after:]
+        # It takes what bytes can be made of, whatever its signature says.
+        await self._stream.send(cast("bytes", reply))
+        if cut_after is not None:
+            raise RefusedConnection
+
+    def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
+        """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""
+        if len(frame) < 8:
+            raise RefusedConnection
+        api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        if not is_offered(self._broker.profile, api_key, version):
+            if api_key == API_VERSIONS:
+                return RequestHeader(api_key, version, correlation_id), None
+            log.warning("%s asked for API %d in version %d", self._connection.peer, api_key, version)
+            raise RefusedConnection
+        try:
+            return _read_request(frame)
+        except DecodeError as problem:
+            log.warning("%s sent a request that can't be read: %s", self._connection.peer, problem)
+            raise RefusedConnection from None
+
+
+def _read_request(frame: memoryview) -> tuple[RequestHeader, Message]:
+    """Unlike `decode_request` it minds no bytes behind the request: Kafka doesn't, and librdkafka leaves some."""
+    api_key, version = struct.unpack_from(">hh", frame)
+    cls = request_class(api_key)
+    header, body = RequestHeader.decode_prefix(
+        frame, request_header_version(api_key, version, cls.is_flexible(version))
+    )
+    return header, cls.decode_prefix(frame, version, body)[0]

@@ -1,0 +1,12 @@
+"""SaslAuthenticate v0-2 where nobody has to log in. Where one has, `security` answers it."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+async def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
+    reason = "SaslAuthenticate request received after successful authentication"
+    return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, reason)

@@ -1,0 +1,11 @@
+"""SaslHandshake v0-1 where nobody has to log in. Where one has, `security` answers it."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+async def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,0 +1,111 @@
+"""Answers that say nothing but an error, made from the request alone: for faults.
+
+Where an answer has no error code of its own, each of its partitions gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    DeleteRecordsResponse,
+    FindCoordinatorResponse,
+    ListOffsetsResponse,
+    MetadataResponse,
+    OffsetForLeaderEpochResponse,
+    ProduceResponse,
+    delete_records_response,
+    find_coordinator_response,
+    list_offsets_response,
+    metadata_response,
+    offset_for_leader_epoch_response,
+    produce_response,
+)
+
+
+def refusing_answer(request: Any, error: ErrorCode) -> Message:
+    """The answer to `request` that reports `error` wherever it can."""
+    make = _MAKERS.get(type(request).__name__)
+    if make is not None:
+        return make(request, error)
+    answer: Any = request.RESPONSE()
+    if not hasattr(answer, "error_code"):
+        raise NotImplementedError(f"{type(answer).__name__} has no single place for an error")
+    answer.error_code = error
+    return answer  # type: ignore[no-any-return]
+
+
+def _produce(request: Any, error: ErrorCode) -> Message:
+    make = produce_response.PartitionProduceResponse
+    return ProduceResponse(
+        [
+            produce_response.TopicProduceResponse(
+                topic.name, topic.topic_id, [make(each.index, error, -1) for each in topic.partition_data]
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _list_offsets(request: Any, error: ErrorCode) -> Message:
+    make = list_offsets_response.ListOffsetsPartitionResponse
+    return ListOffsetsResponse(
+        topics=[
+            list_offsets_response.ListOffsetsTopicResponse(
+                topic.name, [make(each.partition_index, error) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _metadata(request: Any, error: ErrorCode) -> Message:
+    make = metadata_response.MetadataResponseTopic
+    return MetadataResponse(topics=[make(error, each.name, each.topic_id) for each in request.topics or []])
+
+
+def _find_coordinator(request: Any, error: ErrorCode) -> Message:
+    make = find_coordinator_response.Coordinator
+    return FindCoordinatorResponse(
+        error_code=error,
+        node_id=-1,
+        port=-1,
+        coordinators=[make(key, -1, "", -1, error) for key in request.coordinator_keys],
+    )
+
+
+def _delete_records(request: Any, error: ErrorCode) -> Message:
+    make = delete_records_response.DeleteRecordsPartitionResult
+    return DeleteRecordsResponse(
+        topics=[
+            delete_records_response.DeleteRecordsTopicResult(
+                topic.name, [make(each.partition_index, -1, error) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epochs(request: Any, error: ErrorCode) -> Message:
+    make = offset_for_leader_epoch_response.EpochEndOffset
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            offset_for_leader_epoch_response.OffsetForLeaderTopicResult(
+                topic.topic, [make(error, each.partition) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+_MAKERS: dict[str, Callable[[Any, ErrorCode], Message]] = {
+    "ProduceRequest": _produce,
+    "ListOffsetsRequest": _list_offsets,
+    "MetadataRequest": _metadata,
+    "FindCoordinatorRequest": _find_coordinator,
+    "DeleteRecordsRequest": _delete_records,
+    "OffsetForLeaderEpochRequest": _epochs,
+}
