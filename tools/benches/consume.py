@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.benches import programs
-from tools.benches.broker import broker, fresh_group, fresh_topic
+from tools.benches.broker import broker, fresh_group
 from tools.benches.child import children, next_line
+from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, franz_go, ours
 from tools.benches.study import Contest, Figure, Study, Trial
@@ -166,16 +167,7 @@ def _read_topic(reader: Reader, topic: str, count: int, max_records: int | None)
 
 @functools.cache
 def _filled(load: Load, records: int) -> str:
-    """A topic with that load."""
-    topic, count = fresh_topic(PARTITIONS), load.count(records)
-    progress(f"consume: writing {count:,} records{load.title}")
-    broker().run_tool(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", topic, "--num-records", str(count), "--record-size", str(load.bytes)),
-        *("--throughput", "-1", "--command-property", "linger.ms=5", "batch.size=65536"),
-        f"compression.type={load.codec}",
-    )
-    return topic
+    return filled_topic(PARTITIONS, load.count(records), load.bytes, load.codec)
 
 
 @functools.cache

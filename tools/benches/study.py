@@ -42,6 +42,8 @@ class Study:
     figures: Sequence[Figure]
     trials: Mapping[str, Trial]
     contests: Sequence[Contest]
+    is_series: bool = False
+    """Its figures are one quantity again and again: printed side by side, the medians alone."""
 
     def only(self, parts: Sequence[str]) -> Study:
         """With the contenders whose names have one of these parts; with all of them when there are no parts."""
@@ -111,7 +113,9 @@ def _ratio(figure: Figure, ours: Mapping[str, float], theirs: Mapping[str, float
 def study_table(result: StudyResult) -> str:
     """All figures with their least, middle and greatest values."""
     lines = [result.study.name, "", *result.study.remarks]
-    for figure in result.study.figures:
+    if result.study.is_series:
+        lines += ["", *_series(result)]
+    for figure in () if result.study.is_series else result.study.figures:
         if result.spreads[figure.name]:
             lines += [
                 "",
@@ -122,3 +126,13 @@ def study_table(result: StudyResult) -> str:
     if result.ratios:
         lines += ["", "ratios (greater: we are better)", "", *rows(result.ratios, ".2f")]
     return "\n".join(lines)
+
+
+def _series(result: StudyResult) -> list[str]:
+    figures, names = result.study.figures, list(result.study.trials)
+    width = max(map(len, names))
+    lines = [" " * width + "".join(f"{figure.name:>9}" for figure in figures)]
+    for name in names:
+        cells = (f"{result.spreads[figure.name][name].middle:>9{figure.form}}" for figure in figures)
+        lines.append(f"{name:{width}}" + "".join(cells))
+    return lines

@@ -1,0 +1,65 @@
+"""Tells ten times how much memory it takes: while it reads a number of records, or while its handler stands still."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+
+from kshare import ShareConsumer
+from tools.benches.contenders.arguments import arguments, end_of_input, say
+
+SAMPLES = 10
+
+
+def tell_memory() -> None:
+    """Resident, in MiB, as Linux has it."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    say(f"{pages * os.sysconf('SC_PAGE_SIZE') / (1 << 20):.2f}")
+
+
+async def by_batches(consumer: ShareConsumer, records: int) -> None:
+    seen = told = 0
+    async for batch in consumer.batches():
+        seen += sum([record.value is not None for record in batch.raw()])
+        while told < SAMPLES and seen * SAMPLES >= (told + 1) * records:
+            tell_memory()
+            told += 1
+        if told == SAMPLES:
+            return
+
+
+async def by_records(consumer: ShareConsumer, records: int) -> None:
+    seen = told = 0
+    async for record in consumer:
+        seen += record.value is not None
+        if seen * SAMPLES >= (told + 1) * records:
+            tell_memory()
+            told += 1
+            if told == SAMPLES:
+                return
+
+
+async def stalled(consumer: ShareConsumer, seconds: float) -> None:
+    async for _ in consumer:
+        for _ in range(SAMPLES):
+            await anyio.sleep(seconds / SAMPLES)
+            tell_memory()
+        return
+
+
+async def read(given: dict[str, str]) -> None:
+    end_of_input()
+    async with ShareConsumer(given["bootstrap"], group=given["group"], topics=[given["topic"]]) as consumer:
+        match given["way"]:
+            case "batches":
+                await by_batches(consumer, int(given["records"]))
+            case "records":
+                await by_records(consumer, int(given["records"]))
+            case _:
+                await stalled(consumer, float(given["seconds"]))
+
+
+if __name__ == "__main__":
+    anyio.run(read, arguments())

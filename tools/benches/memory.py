@@ -1,0 +1,72 @@
+"""What a consumer takes of memory over a long run, and while its handler stands still before a full topic.
+
+Flat means that the last sample is near the first. All with defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from tools.benches import programs
+from tools.benches.broker import broker, fresh_group
+from tools.benches.child import children, next_line
+from tools.benches.filling import filled_topic
+from tools.benches.study import Figure, Study
+from tools.benches.wishes import Wishes
+
+RECORDS = 20_000_000
+STALLED_S = 30.0
+PARTITIONS = 4
+ROUNDS = 1
+SAMPLES = 10
+_SILENCE_S = 300.0
+_AT = [f"{number}/{SAMPLES}" for number in range(1, SAMPLES + 1)]
+
+
+def study(wishes: Wishes) -> Study:
+    records, seconds = wishes.records or RECORDS, wishes.seconds or STALLED_S
+    return Study(
+        "memory",
+        [
+            f"resident MiB, {SAMPLES} samples: on the way through {records:,} records of 100 bytes,",
+            f"and over {seconds:.0f} seconds in which the first record is never done",
+        ],
+        [
+            *(Figure(at, "MiB", form=".1f") for at in _AT),
+            Figure("growth", "MiB from the first sample to the last", form=".1f"),
+        ],
+        {
+            "kshare batches": partial(_sample, records, way="batches", records=records),
+            "kshare records": partial(_sample, records, way="records", records=records),
+            "kshare, stalled": partial(_sample, records, way="stalled", seconds=seconds),
+        },
+        [],
+        is_series=True,
+    )
+
+
+def _sample(written: int, **arguments: object) -> Mapping[str, float]:
+    topic, group = _topic(written), fresh_group()
+    command = programs.python(
+        "kshare_memory", bootstrap=broker().bootstrap, group=group, topic=topic, **arguments
+    )
+    samples: list[float] = []
+    with children([command]) as ((child,), lines):
+        while len(samples) < SAMPLES:
+            line = next_line(lines, time.monotonic() + _SILENCE_S)
+            if line.text is None:
+                raise child.failure("ended early")
+            samples.append(float(line.text))
+    return evaluate(samples)
+
+
+def evaluate(samples: Sequence[float]) -> Mapping[str, float]:
+    return {**dict(zip(_AT, samples, strict=True)), "growth": samples[-1] - samples[0]}
+
+
+@functools.cache
+def _topic(records: int) -> str:
+    return filled_topic(PARTITIONS, records)
