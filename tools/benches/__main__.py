@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from tools.benches import report
 from tools.benches.measure import Result, chart, measure, table
 from tools.benches.study import StudyResult, conduct, study_table
 from tools.benches.wishes import Wishes
@@ -29,13 +31,22 @@ def main() -> int:
     for result in results:
         if isinstance(result, Result):
             chart(result, CHARTS / f"{result.suite.name}.png")
+    if options.write:
+        command = shlex.join(["tools/bench", *sys.argv[1:]])
+        report.write(options.write, command, {_name(result): _as_text(result) for result in results})
     if options.json:
         print(json.dumps(_as_json(results), indent=2))
         return 0
     print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}\n")
     for result in results:
         print(_as_text(result))
+    if any(isinstance(result, Result) for result in results):
+        print(f"charts: {CHARTS}")
     return 0
+
+
+def _name(result: Result | StudyResult) -> str:
+    return result.study.name if isinstance(result, StudyResult) else result.suite.name
 
 
 def _run(name: str, wishes: Wishes) -> Result | StudyResult:
@@ -52,6 +63,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--json", action="store_true", help="print one object whose ratios map a name to a number"
+    )
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help=f"put the figures into {report.PAGE} there, such as docs"
     )
     parser.add_argument(
         "--rounds", type=_positive, metavar="N", help="rounds to take the median of; each member has its own"
@@ -79,7 +93,7 @@ def _positive(text: str) -> int:
 def _as_text(result: Result | StudyResult) -> str:
     if isinstance(result, StudyResult):
         return f"{study_table(result)}\n"
-    return f"{table(result)}\n\nchart: {CHARTS / result.suite.name}.png\n"
+    return f"{table(result)}\n"
 
 
 def _as_json(results: list[Result | StudyResult]) -> dict[str, object]:

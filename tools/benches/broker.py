@@ -8,8 +8,6 @@ import itertools
 import time
 from collections.abc import Iterable, Mapping
 
-import confluent_kafka
-
 from kshare.protocol.messages import ShareGroupDescribeRequest
 from tests.helpers.plain_client import plain_client
 from tools.benches.measure import progress
@@ -65,6 +63,8 @@ def await_members(group: str, count: int) -> None:
 
 def produce(topic: str, values: Iterable[tuple[int, bytes]]) -> None:
     """Partition and value of each; in batches of 16 KiB and 5 ms, as Java's producer makes them by default."""
+    import confluent_kafka  # a peer: there with the `bench` extra alone, without which our tests run
+
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker().bootstrap, "batch.size": 16384, "linger.ms": 5}
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.benches import programs
-from tools.benches.broker import broker, fresh_group
+from tools.benches.broker import RELEASE, broker, fresh_group
 from tools.benches.child import children, next_line
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
@@ -94,7 +94,7 @@ _FIGURES = (
 
 def _remarks(records: int) -> list[str]:
     return [
-        f"Kafka {broker().release}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
+        f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
         f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before",
         f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; "
         f"confluent-kafka: the best of {', '.join(map(str, _CONFLUENT_SIZES))}, tried once each",

@@ -33,7 +33,7 @@ def python(name: str, **arguments: object) -> Command:
 def java(name: str, **arguments: object) -> Command:
     """A class of tools/benches/java, with Kafka's own client."""
     source = _HERE / "java" / f"{name}.java"
-    classes = _built(
+    classes = built(
         source.read_bytes(), f"java-{name}", lambda folder: compile_java(source, JAVA_RELEASE, folder)
     )
     path = f"{classes}:{class_path(JAVA_RELEASE)}"
@@ -49,7 +49,7 @@ def go(**arguments: object) -> Command:
     """Our program on franz-go; only where `has_go`."""
     source = _HERE / "go"
     content = b"".join((source / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
-    return [_built(content, "go", lambda folder: _compile_go(source, folder)) / "reader", *_words(arguments)]
+    return [built(content, "go", lambda folder: _compile_go(source, folder)) / "reader", *_words(arguments)]
 
 
 def has_go() -> bool:
@@ -60,7 +60,7 @@ def _words(arguments: dict[str, object]) -> list[str]:
     return [f"{name}={value}" for name, value in arguments.items()]
 
 
-def _built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
+def built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
     """Built once for each content: into a folder of its own, renamed into place when it is whole."""
     home = cache_folder().parent / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
     if not home.is_dir():
