@@ -41,6 +41,10 @@ _QUICK_SETTINGS = {
     "share.coordinator.state.topic.segment.bytes": "1048576",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "2097152",
+    # Compaction and retention within seconds, where a topic asks for them.
+    "log.initial.task.delay.ms": "500",
+    "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "1000",
     "auto.create.topics.enable": "false",
     # A crashed broker may register again, and its partitions move, once its old session has run out.
     "broker.heartbeat.interval.ms": "500",

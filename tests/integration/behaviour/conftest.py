@@ -1,0 +1,71 @@
+"""One suite, every broker: the same bodies whatever stands behind them, on asyncio and on trio.
+
+Tests marked `slow` wait for what takes brokers real time: each of them runs on one event loop a release, in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import Protocol
+
+import pytest
+
+from tests.integration.behaviour.work_queue import Broker, WorkQueue
+from tools.kafka.cluster import Cluster
+
+_BACKEND_OF_SLOW_TESTS = {"4.1.2": "trio", "4.3.1": "asyncio", "4.4.0": "trio"}
+
+
+class FreshQueue(Protocol):
+    """A topic that no other test uses, with these settings, and a group that reads it from the earliest record.
+
+    `settings` are the group's.
+    """
+
+    def __call__(
+        self, partitions: int = 1, topic: dict[str, str] | None = None, settings: dict[str, str] | None = None
+    ) -> WorkQueue: ...
+
+
+@pytest.fixture
+def broker(kafka: Cluster) -> Broker:
+    """Every release in turn."""
+    return kafka
+
+
+@pytest.fixture
+def fresh_queue(broker: Broker) -> FreshQueue:
+    def create(
+        partitions: int = 1, topic: dict[str, str] | None = None, settings: dict[str, str] | None = None
+    ) -> WorkQueue:
+        name = f"{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+        queue = WorkQueue(broker, f"topic-{name}", f"group-{name}")
+        broker.create_topic(queue.topic, partitions, settings=topic or {})
+        broker.set_group_config(queue.group, _usual_settings(queue) | (settings or {}))
+        return queue
+
+    return create
+
+
+_numbers = itertools.count(1)
+
+
+def _usual_settings(queue: WorkQueue) -> dict[str, str]:
+    settings = {"share.auto.offset.reset": "earliest"}
+    if not queue.is_4_1:
+        # Else every new member waits a second for its part; 4.1 assigns at once and has no such setting.
+        settings["share.assignment.interval.ms"] = "0"
+    return settings
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    spared = [item for item in items if item.get_closest_marker("slow") and not _is_its_turn(item)]
+    if spared:
+        config.hook.pytest_deselected(items=spared)
+        items[:] = [item for item in items if item not in spared]
+
+
+def _is_its_turn(item: pytest.Item) -> bool:
+    values = item.callspec.params  # type: ignore[attr-defined]
+    return bool(values["anyio_backend"] == _BACKEND_OF_SLOW_TESTS.get(values["kafka"], "asyncio"))

@@ -1,0 +1,84 @@
+"""Locks that run out, and locks that are kept."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare import AcknowledgeError, ShareConsumer
+from kshare.client.record import ShareBatch, ShareRecord
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, take
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+LOCK_S = 1.0
+SHORT_LOCK = {"share.record.lock.duration.ms": "1000"}
+
+
+async def test_what_one_consumer_keeps_too_long_goes_to_another(fresh_queue: FreshQueue) -> None:
+    """What it accepted in time stays accepted; the rest is the others', and it is told so."""
+    queue = fresh_queue(settings=SHORT_LOCK)
+    await queue.produce(10)
+    async with queue.consumer(acknowledgement="explicit", renew_leases=False) as slow:
+        records = list(await first_batch(slow))
+        assert len(records) == 10
+        for record in records[:4]:
+            record.accept()
+        assert set((await slow.commit()).values()) == {None}
+        async with queue.consumer() as second, queue.consumer() as third:
+            found = await take_from_all([second, third], 6)
+            assert sorted(str(record.value) for record in found) == [str(n) for n in queue.values(first=4)]
+            assert all(record.redelivered for record in found)
+            for late in records[4:]:
+                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                    late.accept()
+    async with queue.consumer() as source:
+        assert await nothing_comes(source)
+
+
+async def test_a_lease_is_renewed_while_the_user_works(fresh_queue: FreshQueue) -> None:
+    """Three times as long as the lock. Where brokers can't renew (4.1), acknowledging says that it is too late."""
+    queue = fresh_queue(settings=SHORT_LOCK)
+    await queue.produce(1)
+    async with queue.consumer(acknowledgement="explicit") as source:
+        (record,) = await first_batch(source)
+        until = anyio.current_time() + 3.2 * LOCK_S
+        while anyio.current_time() < until:
+            await anyio.sleep(0.05)
+        if queue.is_4_1:
+            with pytest.raises(AcknowledgeError, match="its lease is over"):
+                record.accept()
+        else:
+            record.accept()
+            assert list((await source.commit()).values()) == [None]
+    async with queue.consumer() as source:
+        if queue.is_4_1:
+            (again,) = await take(source, 1)
+            assert again.redelivered
+        else:
+            assert await nothing_comes(source)
+
+
+async def first_batch(source: ShareConsumer) -> ShareBatch:
+    with anyio.fail_after(DEADLINE_S):
+        return await anext(source.batches())
+
+
+async def take_from_all(sources: list[ShareConsumer], count: int) -> list[ShareRecord]:
+    """So many records, whoever gets them; all accepted."""
+    found: list[ShareRecord] = []
+
+    async def work(source: ShareConsumer) -> None:
+        async for batch in source.batches():
+            found.extend(batch)
+            batch.accept()
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            for source in sources:
+                tasks.start_soon(work, source)
+            while len(found) < count:
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+    return found

@@ -1,0 +1,51 @@
+"""Where a new group begins: `share.auto.offset.reset`, a setting of the group."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import nothing_comes, take
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+MINUTE_MS = 60_000
+
+
+async def test_latest_sees_only_what_comes_after(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue(settings={"share.auto.offset.reset": "latest"})
+    await queue.produce(5)
+    async with queue.consumer() as source:
+        assert await nothing_comes(source, seconds=1.5)
+        await queue.produce(5)
+        assert [record.value for record in await take(source, 5)] == queue.values(first=5)
+
+
+async def test_earliest_sees_everything(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue(settings={"share.auto.offset.reset": "earliest"})
+    await queue.produce(5)
+    async with queue.consumer() as source:
+        assert [record.value for record in await take(source, 5)] == queue.values()
+
+
+async def test_by_duration_sees_what_is_younger(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue(settings={"share.auto.offset.reset": "by_duration:PT30M"})
+    now = int(time.time() * 1000)
+    for age in (90, 60, 10, 0):
+        await queue.produce(1, timestamp_ms=now - age * MINUTE_MS)
+    async with queue.consumer() as source:
+        assert [record.value for record in await take(source, 2)] == queue.values(first=2)
+        assert await nothing_comes(source)
+
+
+async def test_the_setting_counts_once_a_group_that_has_begun_goes_on(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue()
+    await queue.produce(5)
+    async with queue.consumer() as source:
+        await take(source, 5)
+    await queue.configure_group({"share.auto.offset.reset": "latest"})
+    await queue.produce(5)
+    async with queue.consumer() as source:
+        assert [record.value for record in await take(source, 5)] == queue.values(first=5)

@@ -1,0 +1,111 @@
+"""Load that goes on through everything: a plain producer, so that what it leaves behind and when it gives up is known.
+
+A batch without a good answer isn't sent again: its records may or may not be there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterable
+
+from kshare.protocol.messages import MetadataRequest, ProduceRequest
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import MetadataResponse
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.protocol.record_builder import BatchBuilder
+from tests.helpers.history import History
+from tests.helpers.plain_client import PlainClient
+
+Address = tuple[str, int]
+
+_ANSWER_S = 3.0
+_PAUSE_S = 0.02
+_ALL_IN_SYNC = -1
+
+
+class Load:
+    """`rate` records a second at most, each with a value of its own, to the partitions of `topic` in turn."""
+
+    def __init__(
+        self, addresses: Iterable[Address], topic: str, history: History, rate: float, size: int = 50
+    ) -> None:
+        self._addresses = itertools.cycle(addresses)
+        self._topic = topic
+        self._history = history
+        self._portion = max(1, round(rate * _PAUSE_S))
+        self._padding = b"." * size
+        self._numbers = itertools.count()
+        self._stop = threading.Event()
+        self._clients: dict[Address, tuple[socket.socket, PlainClient]] = {}
+        self._topic_id = bytes(16)
+        self._leaders: dict[int, Address] = {}
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def run(self) -> None:
+        """Until told to stop; blocks, so give it a thread."""
+        turn = itertools.count()
+        try:
+            while not self._stop.wait(_PAUSE_S):
+                try:
+                    if not self._leaders:
+                        self._look_for_leaders()
+                    if self._leaders:
+                        self._send(sorted(self._leaders)[next(turn) % len(self._leaders)])
+                except (OSError, AssertionError):  # a plain client asserts that it wasn't hung up on
+                    self._hang_up()
+        finally:
+            self._hang_up()
+
+    def _send(self, partition: int) -> None:
+        builder = BatchBuilder()
+        values = [b"%d" % next(self._numbers) + self._padding for _ in range(self._portion)]
+        now = int(time.time() * 1000)
+        for value in values:
+            self._history.on_attempt(value)
+            builder.append(value, timestamp=now)
+        data = PartitionProduceData(partition, bytes(builder.build()))
+        row = TopicProduceData(self._topic, self._topic_id, [data])
+        request = ProduceRequest(acks=_ALL_IN_SYNC, timeout_ms=round(_ANSWER_S * 1000), topic_data=[row])
+        answer = self._client(self._leaders[partition]).ask(request)
+        said = answer.responses[0].partition_responses[0]
+        if said.error_code:
+            self._hang_up()
+            return
+        for number, value in enumerate(values):
+            self._history.on_produced(value, (partition, said.base_offset + number))
+
+    def _look_for_leaders(self) -> None:
+        answer = self._client(next(self._addresses)).ask(
+            MetadataRequest([MetadataRequestTopic(name=self._topic)])
+        )
+        self._topic_id = answer.topics[0].topic_id
+        self._leaders = leaders(answer)
+
+    def _client(self, address: Address) -> PlainClient:
+        if address not in self._clients:
+            connection = socket.create_connection(address, timeout=_ANSWER_S)
+            try:
+                self._clients[address] = connection, PlainClient(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return self._clients[address][1]
+
+    def _hang_up(self) -> None:
+        """Whoever leads is looked up again."""
+        for connection, _ in self._clients.values():
+            connection.close()
+        self._clients.clear()
+        self._leaders = {}
+
+
+def leaders(answer: MetadataResponse) -> dict[int, Address]:
+    """By partition; those without one are left out."""
+    nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    rows = answer.topics[0].partitions
+    return {row.partition_index: nodes[row.leader_id] for row in rows if row.leader_id in nodes}

@@ -1,0 +1,105 @@
+"""A storm over a cluster: load, consumers that keep a history, and faults in between, as a test chooses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from kshare import RequestTimedOut, ShareConsumer
+from tests.helpers.history import History
+from tests.integration.load import Load
+from tools.kafka.cluster import Cluster
+
+TOPIC, GROUP = "work", "workers"
+PARTITIONS = 3
+COMMIT_EVERY = 5
+"""Batches between commits: each is a moment from which on what was accepted must not come again."""
+_QUIET_S = 3.0
+
+
+@dataclass
+class Storm:
+    """Everything that takes part."""
+
+    cluster: Cluster
+    history: History = field(default_factory=History)
+    consumers: list[ShareConsumer] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    async def note(self, event: str, act: Callable[[], object]) -> None:
+        """Do it, in a thread, and remember that it was done."""
+        began = time.monotonic()
+        await anyio.to_thread.run_sync(act)
+        self.history.events.append(f"{event} ({time.monotonic() - began:.1f} s)")
+
+    async def work(self, name: str) -> None:
+        """Accept whatever comes, batch by batch, until cancelled."""
+        options = {"acknowledgement": "explicit", "max_records": 200, "request_timeout": 5.0, **self.options}
+        async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC], **options) as consumer:
+            self.consumers.append(consumer)
+            batches = 0
+            async for batch in consumer.batches():
+                records = list(batch)
+                self.history.on_batch(batch, records)
+                for record in records:
+                    if batch.lease.is_held(record.offset):
+                        self.history.on_delivered(name, record)
+                        record.accept()
+                        self.history.on_accepted(name, record)
+                        await anyio.lowlevel.checkpoint()
+                batches += 1
+                if batches % COMMIT_EVERY == 0:
+                    try:
+                        self.history.on_committed(name, await consumer.commit())
+                    except RequestTimedOut:
+                        self.history.on_committed(name, {})
+
+    async def has_progressed(self, records: int, deadline_s: float = 90.0) -> None:
+        """Until so many more records were accepted: whatever was done, work goes on."""
+        goal = len(self.history.accepted) + records
+        with anyio.fail_after(deadline_s):
+            while len(self.history.accepted) < goal:
+                await anyio.sleep(0.02)
+
+    async def is_finished(self, deadline_s: float = 120.0) -> None:
+        """Until everything that was produced is accepted."""
+        with anyio.move_on_after(deadline_s):
+            while self.history.settled < len(self.history.produced):
+                await anyio.sleep(0.02)
+
+    async def leaves_nothing(self) -> bool:
+        """A newcomer finds the queue empty."""
+        async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC]) as consumer:
+            with anyio.move_on_after(_QUIET_S):
+                async for _ in consumer:
+                    return False
+        return True
+
+
+@asynccontextmanager
+async def storm_over(cluster: Cluster, workers: int, rate: float, **options: Any) -> AsyncIterator[Storm]:
+    """Load and workers run within; at the end the load stops, and everything produced is waited for."""
+    storm = Storm(cluster, options=options)
+    settings = {"min.insync.replicas": str(min(2, len(cluster.nodes)))}
+    cluster.create_topic(TOPIC, PARTITIONS, settings=settings)
+    cluster.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+    load = Load([node.address() for node in cluster.nodes], TOPIC, storm.history, rate)
+    async with anyio.create_task_group() as tasks:
+        for number in range(workers):
+            tasks.start_soon(storm.work, f"worker {number}")
+        async with anyio.create_task_group() as producing:
+            producing.start_soon(anyio.to_thread.run_sync, load.run)
+            try:
+                await storm.has_progressed(200)
+                yield storm
+            finally:
+                load.stop()
+        await storm.is_finished()
+        tasks.cancel_scope.cancel()
