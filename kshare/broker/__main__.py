@@ -6,6 +6,8 @@ import argparse
 import logging
 import signal
 import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import anyio
 
@@ -14,6 +16,8 @@ from kshare.broker.cluster import Node, check_topic_name
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.refusal import Refusal
 from kshare.broker.running import run
+from kshare.broker.storage.folder import DataFolder
+from kshare.broker.storage.snapshot import UnreadableFolder
 
 
 def main() -> None:
@@ -35,6 +39,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--release", choices=("4.1", "4.3", "4.4"), default=DEFAULT_RELEASE)
     parser.add_argument("--topic", action="append", default=[], type=_topic, metavar="NAME:PARTITIONS")
     parser.add_argument("--setting", action="append", default=[], type=_pair, metavar="NAME=VALUE")
+    parser.add_argument("--data-dir", type=Path, help="where to keep everything (in memory)")
     return parser.parse_args()
 
 
@@ -57,20 +62,26 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    try:
-        broker = Broker(nodes=options.nodes, settings=dict(options.setting), release=options.release)
-    except Refusal as refusal:
-        sys.exit(refusal.message)
-    for index, node in enumerate(broker.cluster.nodes.values()):
-        _place(node, options, index)
-    async with run(broker) as running:
-        for name, partitions in options.topic:
-            if name not in broker.cluster.topics:
-                broker.cluster.create_topic(name, partitions)
-        print(f"listening on {running.bootstrap}", flush=True)  # noqa: T201
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                return
+    with ExitStack() as stack:
+        try:
+            broker = Broker(nodes=options.nodes, settings=dict(options.setting), release=options.release)
+            if options.data_dir is not None:
+                folder = stack.enter_context(closing(DataFolder(options.data_dir)))
+                folder.attach(broker)
+        except Refusal as refusal:
+            sys.exit(refusal.message)
+        except UnreadableFolder as problem:
+            sys.exit(f"Can't use {options.data_dir}: {problem}.")
+        for index, node in enumerate(broker.cluster.nodes.values()):
+            _place(node, options, index)
+        async with run(broker) as running:
+            for name, partitions in options.topic:
+                if name not in broker.cluster.topics:
+                    broker.cluster.create_topic(name, partitions)
+            print(f"listening on {running.bootstrap}", flush=True)  # noqa: T201
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for _ in signals:
+                    return
 
 
 def _place(node: Node, options: argparse.Namespace, index: int) -> None:

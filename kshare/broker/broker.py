@@ -16,6 +16,10 @@ from kshare.broker.configs import Configs
 from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
+from kshare.broker.share_groups.share_groups import ShareGroups
+from kshare.broker.share_state.coordinator import ShareCoordinator
+from kshare.broker.shares.shares import Shares
+from kshare.broker.shares.surroundings import Surroundings
 from kshare.broker.transactions import Transactions
 
 
@@ -49,6 +53,13 @@ class Broker:
         self.transactions.ended.append(offsets.end_transaction)
         self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
         self.faults = Faults()
+        self.flush: Callable[[], None] = lambda: None
+        """Called before every answer: whoever keeps state outside of memory writes it now."""
+        self.share_states = ShareCoordinator(self.cluster, self.configs, self.clock)
+        self.share_groups = ShareGroups(
+            self.clock, self.configs, self.cluster, self.groups, self.share_states
+        )
+        self.shares = Shares(Surroundings(self.clock, self.configs, self.cluster, self.share_states))
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):

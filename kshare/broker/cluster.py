@@ -185,6 +185,19 @@ class Cluster:
         self.changed.fire()
         return topic
 
+    def restore_topic(self, name: str, topic_id: bytes, partitions: list[tuple[int, list[int], int]]) -> None:
+        """A topic from a data folder: leader epoch, replicas and start offset of each partition."""
+        topic = Topic(name, topic_id, is_internal=name in _PARTITION_COUNTS)
+        assignment = {}
+        for index, (_, replicas, _) in enumerate(partitions):
+            here = [node for node in replicas if node in self.nodes]
+            assignment[index] = here or self._place(index, 1)
+        self._extend(topic, len(partitions), 1, assignment, [start for _, _, start in partitions])
+        for partition, (epoch, _, _) in zip(topic.partitions, partitions, strict=True):
+            partition.leader_epoch = epoch
+        self.topics[name] = topic
+        self.by_id[topic_id] = topic
+
     def check_new_topic(
         self,
         name: str,
@@ -242,11 +255,16 @@ class Cluster:
         return given
 
     def _extend(
-        self, topic: Topic, total: int, replicas: int, assignment: Mapping[int, list[int]] | None
+        self,
+        topic: Topic,
+        total: int,
+        replicas: int,
+        assignment: Mapping[int, list[int]] | None,
+        starts: list[int] | None = None,
     ) -> None:
         for index in range(len(topic.partitions), total):
             nodes = list(assignment[index]) if assignment else self._place(index, replicas)
-            log = PartitionLog(self._limits(topic.name))
+            log = PartitionLog(self._limits(topic.name), starts[index] if starts else 0)
             leader = next((each for each in nodes if self.nodes[each].is_up), -1)
             partition = Partition(topic, index, leader, nodes, log)
             topic.partitions.append(partition)

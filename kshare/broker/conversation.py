@@ -109,6 +109,7 @@ class Conversation:
             answer = await (
                 self._handle(request, call) if fault is None else self._meet(fault, request, call)
             )
+            self._broker.flush()
             reply = None if answer is None else encode_response(answer, call.version, header.correlation_id)
         except RefusedConnection:
             raise

@@ -101,7 +101,7 @@ class LogLimits:
 class PartitionLog:
     """In memory; whoever wants it on disk too sets `on_append` and `on_start_moved`."""
 
-    def __init__(self, limits: LogLimits | None = None) -> None:
+    def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()
         self.appended = Signal()
         """Fires when records were added or became readable, and when the start moved."""
@@ -111,8 +111,8 @@ class PartitionLog:
         self.on_start_moved: Callable[[int], None] | None = None
         self._batches: list[StoredBatch] = []
         self._bases: list[int] = []
-        self._start = 0
-        self._end = 0
+        self._start = start_offset
+        self._end = start_offset
         self.size = 0
 
     # --- bounds
@@ -182,9 +182,6 @@ class PartitionLog:
 
     def restore(self, stored: StoredBatch) -> None:
         """Takes a batch back from disk, at the offset it has."""
-        self._end = max(self._end, stored.base_offset)
-        if not self._batches:
-            self._start = max(self._start, 0)
         self._take(stored, stored.decode())
 
     def _take(self, stored: StoredBatch, batch: Batch) -> None:

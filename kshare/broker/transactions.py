@@ -124,9 +124,16 @@ class Transactions:
             known.state, known.began = TransactionState.ONGOING, self._clock.now()
             known.partitions.clear()
             known.timer = self._clock.after(known.timeout_ms, lambda: self._expire(known))
+            self.changed.fire()
         if not known.partitions.issuperset(partitions):
             known.partitions.update(partitions)
-        self.changed.fire()
+            self.changed.fire()
+
+    def restore(self, known: Transaction) -> None:
+        """From a data folder. An open transaction is given its whole time once more."""
+        self.by_id[known.transactional_id] = known
+        if known.state is TransactionState.ONGOING:
+            known.timer = self._clock.after(known.timeout_ms, lambda: self._expire(known))
 
     # --- ends
 

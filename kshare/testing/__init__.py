@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,6 +23,7 @@ from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
 from kshare.broker.settings import Resource
+from kshare.broker.storage.folder import DataFolder
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
 
@@ -50,11 +52,13 @@ class Broker:
         release: str = DEFAULT_RELEASE,
         settings: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        data_dir: str | Path | None = None,
         users: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`topics` maps names to numbers of partitions; `settings` are Kafka's broker settings.
 
+        With `data_dir` everything is kept there, and found again by the next broker that is given it.
         With `users` (name → password) clients log in by SASL PLAIN or SCRAM; with `tls` they encrypt.
         """
         self.state = State(
@@ -62,6 +66,8 @@ class Broker:
         )
         """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
         self.release = release
+        self._data_dir = data_dir
+        self._folder: DataFolder | None = None
         self._security = Security(tls, users or {})
         self._topics = dict(topics or {})
         self._portal_life: AbstractContextManager[BlockingPortal] | None = None
@@ -73,12 +79,16 @@ class Broker:
 
     def start(self) -> None:
         """Listens on free ports of 127.0.0.1."""
+        if self._data_dir is not None:
+            self._folder = DataFolder(Path(self._data_dir))
+            self._folder.attach(self.state)
         self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
         self._portal = self._portal_life.__enter__()
         self._life = self._portal.wrap_async_context_manager(run(self.state, self._security))
         self._running = self._life.__enter__()
         for name, partitions in self._topics.items():
-            self.create_topic(name, partitions)
+            if name not in self.state.cluster.topics:
+                self.create_topic(name, partitions)
 
     def stop(self) -> None:
         """Hangs up on everyone. Raises what went wrong inside the broker, if anything did."""
@@ -86,6 +96,9 @@ class Broker:
             life, portal, self._life, self._portal_life = self._life, self._portal_life, None, None
             life.__exit__(None, None, None)
             portal.__exit__(None, None, None)
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
         if self.state.crashes:
             raise ExceptionGroup("the embedded broker failed", self.state.crashes)
 
@@ -111,7 +124,13 @@ class Broker:
         """Calls something in the broker's own thread, while nothing else happens there."""
         if self._portal is None:
             raise RuntimeError("the broker isn't running: use it as a context manager")
-        return self._portal.call(function)
+
+        def do() -> T:
+            result = function()
+            self.state.flush()
+            return result
+
+        return self._portal.call(do)
 
     @property
     def bootstrap(self) -> str:

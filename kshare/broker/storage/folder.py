@@ -1,0 +1,149 @@
+"""The data folder: a snapshot of the metadata, a journal of committed offsets, a file for each log.
+
+Decides when what is written. Batches are in their file before the append returns; everything else before the next
+answer leaves, for which the server calls `flush`. So what a client was told is kept, whenever the broker is killed.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any
+
+from kshare.broker.broker import Broker
+from kshare.broker.classic_groups.offsets import CommittedOffset, TopicPartition
+from kshare.broker.cluster import Partition, Topic
+from kshare.broker.storage.log_file import LogFile
+from kshare.broker.storage.snapshot import UnreadableFolder, from_json, to_json
+
+try:
+    import fcntl
+except ImportError:  # Windows locks what is open by itself
+    fcntl = None  # type: ignore[assignment]
+
+
+class DataFolder:
+    """One broker at a time may have it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self._logs = path / "logs"
+        self._logs.mkdir(exist_ok=True)
+        self._lock = (path / "lock").open("w")
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._lock.close()
+                raise UnreadableFolder("another broker is using it") from None
+        self._files: dict[Partition, LogFile] = {}
+        self._journal: BufferedWriter | None = None
+        self._is_dirty = False
+        self._broker: Broker | None = None
+
+    def attach(self, broker: Broker) -> None:
+        """Gives a fresh broker what the folder holds, and keeps whatever it does from now on."""
+        self._broker = broker
+        broker.cluster.log_made.append(self._open_log)
+        snapshot = self._path / "metadata.json"
+        if snapshot.exists():
+            from_json(broker, self._read_json(snapshot))
+        self._restore_offsets(broker)
+        broker.cluster.topic_deleted.append(self._delete_logs)
+        for signal in (broker.cluster.changed, broker.configs.changed, broker.transactions.changed):
+            signal.listen(self._mark)
+        broker.classic_groups.offsets.on_change = self._write_offset
+        broker.flush = self.flush
+        self._is_dirty = True
+        self.flush()
+
+    def _mark(self) -> None:
+        self._is_dirty = True
+
+    def flush(self) -> None:
+        """Writes what has changed and isn't written yet."""
+        if self._journal is not None:
+            self._journal.flush()
+        if self._is_dirty and self._broker is not None:
+            self._is_dirty = False
+            _replace(self._path / "metadata.json", json.dumps(to_json(self._broker)).encode())
+
+    def close(self) -> None:
+        self.flush()
+        if self._journal is not None:
+            self._journal.close()
+        for file in self._files.values():
+            file.close()
+        self._lock.close()
+
+    # --- logs
+
+    def _open_log(self, partition: Partition) -> None:
+        file = LogFile(self._logs / f"{partition.topic.id.hex()}-{partition.index}.log")
+        self._files[partition] = file
+        log = partition.log
+        start = log.start_offset
+        has_dead = False
+        for batch in file.restore():
+            if batch.last_offset < start:
+                has_dead = True
+            else:
+                log.restore(batch)
+        if has_dead:
+            file.rewrite(log.batches_from(start))
+        log.on_append = file.append
+        log.on_start_moved = lambda _: self._mark()
+
+    def _delete_logs(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            self._files.pop(partition).delete()
+
+    # --- offsets
+
+    def _restore_offsets(self, broker: Broker) -> None:
+        """Reads the journal and begins a new one that holds what is left."""
+        path = self._path / "offsets.jsonl"
+        offsets = broker.classic_groups.offsets
+        for line in path.read_bytes().splitlines() if path.exists() else []:
+            try:
+                group, topic, index, *rest = json.loads(line)
+            except ValueError:
+                break  # the last line, cut in the middle
+            if rest:
+                offsets.commit(group, (topic, index), CommittedOffset(*rest))
+            else:
+                offsets.forget(group, [(topic, index)])
+        lines = [
+            _line(group, partition, offset)
+            for group in offsets.groups()
+            for partition, offset in offsets.of(group).items()
+        ]
+        _replace(path, b"".join(lines))
+        self._journal = path.open("ab")
+
+    def _write_offset(self, group: str, partition: TopicPartition, offset: CommittedOffset | None) -> None:
+        if self._journal is not None:
+            self._journal.write(_line(group, partition, offset))
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            state: dict[str, Any] = json.loads(path.read_bytes())
+        except ValueError as problem:
+            raise UnreadableFolder(f"{path.name} is broken: {problem}") from None
+        return state
+
+
+def _line(group: str, partition: TopicPartition, offset: CommittedOffset | None) -> bytes:
+    row: list[object] = [group, *partition]
+    if offset is not None:
+        row += [offset.offset, offset.leader_epoch, offset.metadata]
+    return json.dumps(row).encode() + b"\n"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """The file has the old content or the new, at any moment."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(content)
+    beside.replace(path)

@@ -1,0 +1,94 @@
+"""The broker's metadata as JSON and back: topics, configurations, producers, transactions. No files.
+
+Committed offsets and records aren't in it: they change too often, and have files of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshare.broker.broker import Broker
+from kshare.broker.cluster import Partition, Topic
+from kshare.broker.settings import TABLES, Resource
+from kshare.broker.transactions import Transaction, TransactionState
+
+FORMAT = 1
+
+
+class UnreadableFolder(Exception):
+    """The folder holds what this version of the broker can't read."""
+
+
+def to_json(broker: Broker) -> dict[str, Any]:
+    transactions = broker.transactions
+    return {
+        "format": FORMAT,
+        "cluster_id": broker.cluster.cluster_id,
+        "topics": [_topic(topic) for topic in broker.cluster.topics.values()],
+        "configs": [
+            {"of": resource.name, "name": name, "values": values}
+            for (resource, name), values in broker.configs.chosen.items()
+        ],
+        "next_producer_id": transactions.next_producer_id,
+        "transactions": [_transaction(each) for each in transactions.by_id.values()],
+    }
+
+
+def from_json(broker: Broker, state: dict[str, Any]) -> None:
+    """Puts everything back into a fresh broker. Every leader's epoch rises: it has been away."""
+    if state.get("format") != FORMAT:
+        raise UnreadableFolder(f"its format is {state.get('format')}, this broker reads {FORMAT}")
+    broker.cluster.cluster_id = state["cluster_id"]
+    for each in state["configs"]:
+        resource = Resource[each["of"]]
+        known = {name: value for name, value in each["values"].items() if name in TABLES[resource]}
+        broker.configs.chosen[resource, each["name"]] = known
+    for topic in state["topics"]:
+        partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in topic["partitions"]]
+        broker.cluster.restore_topic(topic["name"], bytes.fromhex(topic["id"]), partitions)
+    broker.transactions.next_producer_id = state["next_producer_id"]
+    for each in state["transactions"]:
+        partitions_in = {
+            broker.cluster.partition(name, index)
+            for name, index in each["partitions"]
+            if broker.cluster.find(name)
+        }
+        broker.transactions.restore(
+            Transaction(
+                each["id"],
+                each["producer_id"],
+                each["epoch"],
+                each["timeout_ms"],
+                TransactionState(each["state"]),
+                partitions_in,
+                each["began"],
+            )
+        )
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "id": topic.id.hex(),
+        "partitions": [_partition(partition) for partition in topic.partitions],
+    }
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    return {
+        "epoch": partition.leader_epoch,
+        "replicas": partition.replicas,
+        "start": partition.log.start_offset,
+    }
+
+
+def _transaction(transaction: Transaction) -> dict[str, Any]:
+    return {
+        "id": transaction.transactional_id,
+        "producer_id": transaction.producer_id,
+        "epoch": transaction.epoch,
+        "timeout_ms": transaction.timeout_ms,
+        "state": transaction.state,
+        "partitions": [[each.topic.name, each.index] for each in transaction.partitions],
+        "began": transaction.began,
+    }
