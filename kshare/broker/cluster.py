@@ -128,7 +128,7 @@ class Cluster:
         """
         name = COORDINATED_BY[kind]
         topic = self.topics.get(name) or self._create_internal(name)
-        return topic.partitions[(_java_hash(key) & 0x7FFFFFFF) % len(topic.partitions)]
+        return topic.partitions[abs(_java_hash(key)) % len(topic.partitions)]
 
     def coordinator(self, kind: int, key: str) -> Node | None:
         """None while nobody leads the partition."""

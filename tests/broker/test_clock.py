@@ -1,0 +1,85 @@
+"""Time in the broker: turned by hand, and real."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare.broker.clock import ManualClock, SystemClock
+from kshare.broker.signals import Signal, wait_for_any
+
+
+def test_what_is_due_is_called_in_the_order_of_time_then_age() -> None:
+    clock, seen = ManualClock(1000), list[tuple[str, int]]()
+    clock.at(1300, lambda: seen.append(("late", clock.now())))
+    clock.at(1100, lambda: seen.append(("first", clock.now())))
+    clock.after(100, lambda: seen.append(("second", clock.now())))
+    clock.advance(50)
+    assert seen == []
+    clock.advance(300)
+    assert seen == [("first", 1100), ("second", 1100), ("late", 1300)]
+    assert clock.now() == 1350
+
+
+def test_a_cancelled_timer_is_never_called_and_one_may_set_another() -> None:
+    clock, seen = ManualClock(0), list[int]()
+    gone = clock.at(10, lambda: seen.append(-1))
+    clock.at(5, gone.cancel)
+
+    def set_another() -> None:
+        clock.after(10, lambda: seen.append(clock.now()))
+
+    clock.at(10, set_another)
+    clock.advance(100)
+    assert seen == [20]
+    assert not gone.is_pending
+    assert clock.next_due() is None
+
+
+def test_a_timer_that_sets_itself_for_right_now_doesnt_hang_the_clock() -> None:
+    clock, calls = ManualClock(0), list[int]()
+
+    def again() -> None:
+        calls.append(clock.now())
+        if len(calls) < 5:
+            clock.at(clock.now(), again)
+
+    clock.at(1, again)
+    clock.fire_due()
+    assert calls == []
+    clock.advance(1)
+    assert len(calls) == 5
+
+
+@pytest.mark.anyio
+async def test_the_system_clock_wakes_for_an_earlier_timer() -> None:
+    clock, fired = SystemClock(), anyio.Event()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(clock.run)
+            clock.after(60_000, lambda: None)
+            await anyio.sleep(0.01)
+            clock.after(1, fired.set)
+            await fired.wait()
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_waiting_ends_with_a_signal_or_with_time() -> None:
+    clock, signal, woken = ManualClock(0), Signal(), list[bool]()
+
+    async def wait() -> None:
+        woken.append(await wait_for_any([Signal(), signal], clock, 100))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            signal.fire()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            clock.advance(100)
+        await wait()
+    assert woken == [True, False, False]
+    assert clock.next_due() is None

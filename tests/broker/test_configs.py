@@ -1,0 +1,89 @@
+"""Settings: what may be chosen, and what holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.broker.config_entries import Source, entries
+from kshare.broker.configs import Configs, extended
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import TABLES, Resource
+
+
+def test_every_default_fits_its_own_setting() -> None:
+    configs = Configs()
+    for table in TABLES.values():
+        for setting in table.values():
+            setting.check(configs.default(setting))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("share.auto.offset.reset", "sometimes"),
+        ("share.auto.offset.reset", "by_duration:P"),
+        ("share.auto.offset.reset", "by_duration:PT"),
+        ("share.isolation.level", "none"),
+        ("share.record.lock.duration.ms", "14999"),
+        ("share.record.lock.duration.ms", "60001"),
+        ("share.record.lock.duration.ms", "soon"),
+        ("share.partition.max.record.locks", "99"),
+        ("share.delivery.count.limit", "11"),
+        ("share.renew.acknowledge.enable", "perhaps"),
+        ("share.nonsense", "1"),
+    ],
+)
+def test_what_a_group_cant_be(name: str, value: str) -> None:
+    configs = Configs()
+    with pytest.raises(Refusal, match="INVALID_CONFIG"):
+        configs.replace(Resource.GROUP, "g", {name: value})
+    assert configs.of(Resource.GROUP, "g") == {}
+
+
+@pytest.mark.parametrize("value", ["earliest", "latest", "by_duration:PT1H30M", "by_duration:P1DT2.5S"])
+def test_where_a_group_may_begin(value: str) -> None:
+    configs = Configs()
+    configs.replace(Resource.GROUP, "g", {"share.auto.offset.reset": value})
+    assert configs.group("g", "share.auto.offset.reset") == value
+
+
+def test_a_groups_numbers_stay_within_the_brokers_bounds() -> None:
+    configs = Configs({"group.share.min.record.lock.duration.ms": "1000"})
+    assert configs.group_number("g", "share.record.lock.duration.ms") == 30000
+    configs.replace(Resource.GROUP, "g", {"share.record.lock.duration.ms": "1500"})
+    assert configs.group_number("g", "share.record.lock.duration.ms") == 1500
+    configs.static["group.share.min.record.lock.duration.ms"] = "2000"
+    assert configs.group_number("g", "share.record.lock.duration.ms") == 2000
+
+
+def test_where_values_come_from() -> None:
+    configs = Configs({"message.max.bytes": "5000"})
+    configs.replace(Resource.TOPIC, "t", {"max.message.bytes": "4000"})
+    found = {entry.name: entry for entry in entries(configs, Resource.TOPIC, "t")}
+    entry = found["max.message.bytes"]
+    assert [(each.value, each.source) for each in entry.synonyms] == [
+        ("4000", Source.TOPIC),
+        ("5000", Source.STATIC),
+        ("1048588", Source.DEFAULT),
+    ]
+    assert found["retention.ms"].source is Source.DEFAULT
+    assert list(entries(configs, Resource.BROKER, "")) == []
+    configs.replace(Resource.BROKER, "", {"message.max.bytes": "6000"})
+    assert [(each.name, each.value) for each in entries(configs, Resource.BROKER, "")] == [
+        ("message.max.bytes", "6000")
+    ]
+    with pytest.raises(Refusal, match="dynamically"):
+        configs.replace(Resource.BROKER, "", {"num.partitions": "3"})
+
+
+def test_lists_grow_and_shrink() -> None:
+    policy = TABLES[Resource.TOPIC]["cleanup.policy"]
+    assert extended(policy, "delete", "compact", is_append=True) == "delete,compact"
+    assert extended(policy, "delete,compact", "delete", is_append=False) == "compact"
+    with pytest.raises(Refusal, match="not a list"):
+        extended(TABLES[Resource.TOPIC]["retention.ms"], "1", "2", is_append=True)
+
+
+def test_a_broker_that_cant_be() -> None:
+    with pytest.raises(Refusal, match="Unknown broker config name"):
+        Configs({"no.such.thing": "1"})

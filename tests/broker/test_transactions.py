@@ -1,0 +1,118 @@
+"""The transaction coordinator: who may write, and how transactions end."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.broker.clock import ManualClock
+from kshare.broker.cluster import Cluster, Node, Partition
+from kshare.broker.configs import Configs
+from kshare.broker.refusal import Refusal
+from kshare.broker.transactions import Transaction, Transactions, TransactionState
+from kshare.protocol.records import ControlType
+from tests.broker.batches import batch
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.transactions = Transactions(self.clock, lambda: 60_000)
+        self.ended: list[tuple[int, bool]] = []
+        self.transactions.ended.append(lambda producer, is_commit: self.ended.append((producer, is_commit)))
+        ids = iter(bytes([number]) * 16 for number in range(1, 9))
+        cluster = Cluster(Configs(), "cluster", lambda: next(ids))
+        cluster.add_node(Node(1))
+        self.partition: Partition = cluster.create_topic("t").partitions[0]
+
+    def write(self, known: Transaction, sequence: int = 0) -> None:
+        self.transactions.enlist(
+            known.transactional_id, known.producer_id, known.epoch, self.partition, adds=True
+        )
+        records = batch(
+            1, producer_id=known.producer_id, epoch=known.epoch, sequence=sequence, in_transaction=True
+        )
+        self.partition.log.append(records, now=0, leader_epoch=0)
+
+    def last_marker(self) -> int:
+        return self.partition.log.read(self.partition.log.end_offset - 1, 1).batches[0].decode().control_type
+
+
+@pytest.mark.parametrize("bumps", [False, True])
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_a_transaction_ends_with_a_marker(bumps: bool, is_commit: bool) -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    epoch = known.epoch
+    world.write(known)
+    assert world.partition.log.last_stable_offset == 0
+    world.transactions.end("tx", known.producer_id, epoch, is_commit, bumps)
+    assert world.last_marker() == (ControlType.COMMIT if is_commit else ControlType.ABORT)
+    assert world.partition.log.last_stable_offset == 2
+    assert len(world.partition.log.aborted) == (0 if is_commit else 1)
+    assert world.ended == [(known.producer_id, is_commit)]
+    assert known.epoch == epoch + bumps
+    # what is repeated because its answer was lost changes nothing
+    world.transactions.end("tx", known.producer_id, epoch, is_commit, bumps)
+    assert world.partition.log.end_offset == 2
+    with pytest.raises(Refusal, match=r"INVALID_TXN_STATE|PRODUCER_FENCED"):
+        world.transactions.end("tx", known.producer_id, epoch, not is_commit, bumps)
+    world.write(known, sequence=0 if bumps else 1)
+
+
+def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left_open() -> None:
+    world = World()
+    old = world.transactions.begin_producer("tx", 1000)
+    producer_id, epoch = old.producer_id, old.epoch
+    world.write(old)
+    new = world.transactions.begin_producer("tx", 1000)
+    assert (new.producer_id, new.state) == (producer_id, TransactionState.EMPTY)
+    assert new.epoch > epoch
+    assert world.last_marker() == ControlType.ABORT
+    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+        world.transactions.end("tx", producer_id, epoch, True, False)
+    with pytest.raises(Refusal, match="INVALID_PRODUCER_EPOCH"):
+        world.transactions.enlist("tx", producer_id, epoch, world.partition, adds=True)
+    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+        world.transactions.begin_producer("tx", 1000, producer_id, epoch)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    epoch = known.epoch
+    world.write(known)
+    world.clock.advance(999)
+    assert world.ended == []
+    world.clock.advance(1)
+    assert world.ended == [(known.producer_id, False)]
+    assert known.state is TransactionState.ABORTED
+    assert world.last_marker() == ControlType.ABORT
+    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+        world.transactions.end("tx", known.producer_id, epoch, True, False)
+
+
+def test_partitions_must_be_named_before_by_those_who_name_them() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    with pytest.raises(Refusal, match="INVALID_TXN_STATE"):
+        world.transactions.enlist("tx", known.producer_id, known.epoch, world.partition, adds=False)
+    world.transactions.add(known, [world.partition])
+    world.transactions.enlist("tx", known.producer_id, known.epoch, world.partition, adds=False)
+    with pytest.raises(Refusal, match="INVALID_PRODUCER_ID_MAPPING"):
+        world.transactions.find("other", known.producer_id, known.epoch)
+
+
+def test_epochs_run_out() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    known.epoch = 2**15 - 2
+    old = known.producer_id
+    again = world.transactions.begin_producer("tx", 1000)
+    assert again.producer_id != old
+    assert again.epoch == 0
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 60_001])
+def test_time_outs_have_bounds(timeout: int) -> None:
+    with pytest.raises(Refusal, match="INVALID_TRANSACTION_TIMEOUT"):
+        World().transactions.begin_producer("tx", timeout)
