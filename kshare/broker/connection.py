@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node
 from kshare.broker.signals import Signal, wait_for_any
+
+if TYPE_CHECKING:
+    from kshare.broker.broker import Broker
 
 ANONYMOUS = "User:ANONYMOUS"
 

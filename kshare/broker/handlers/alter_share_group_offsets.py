@@ -1,0 +1,66 @@
+"""AlterShareGroupOffsets v0: where a group without members goes on. Makes a group that isn't there."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.handlers.share_group_heartbeat import check_coordinator
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.share_group import ShareGroup
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from kshare.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequestPartition as AskedRow,
+)
+from kshare.protocol.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponsePartition as Row,
+)
+from kshare.protocol.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponseTopic as Topic,
+)
+
+
+async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
+    try:
+        if not request.group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        check_coordinator(call, request.group_id)
+        group = _idle_group(request, call)
+    except Refusal as refusal:
+        return AlterShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
+    return AlterShareGroupOffsetsResponse(
+        responses=[_alter_topic(group, topic.topic_name, topic.partitions, call) for topic in request.topics]
+    )
+
+
+def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGroup | None:
+    """None where no topic that exists is named: then no group is made."""
+    groups = call.broker.share_groups
+    if groups.has(request.group_id):
+        group = groups.find(request.group_id)
+        if group.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+        return group
+    if any(call.broker.cluster.find(topic.topic_name) for topic in request.topics):
+        return groups.find_or_make(request.group_id)
+    return None
+
+
+def _alter_topic(group: ShareGroup | None, name: str, asked: list[AskedRow], call: Call) -> Topic:
+    topic = call.broker.cluster.find(name)
+    if topic is None or group is None:
+        rows = [
+            Row(row.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic") for row in asked
+        ]
+        return Topic(name, partitions=rows)
+    return Topic(name, topic.id, [_alter(group, topic.id, row, call) for row in asked])
+
+
+def _alter(group: ShareGroup, topic_id: bytes, asked: AskedRow, call: Call) -> Row:
+    index = asked.partition_index
+    try:
+        partition = call.broker.cluster.partition(topic_id, index)
+        call.broker.share_groups.initialize(group, topic_id, index, asked.start_offset)
+    except Refusal as refusal:
+        return Row(index, refusal.code, refusal.message or "no such partition")
+    call.broker.shares.reload(group.id, partition)
+    return Row(index)

@@ -1,0 +1,40 @@
+"""DeleteShareGroupOffsets v0: a group without members forgets a topic."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.handlers.share_group_heartbeat import check_coordinator
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.share_group import ShareGroup
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
+from kshare.protocol.messages.delete_share_group_offsets_response import (
+    DeleteShareGroupOffsetsResponseTopic as Row,
+)
+
+
+async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteShareGroupOffsetsResponse:
+    try:
+        if not request.group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        check_coordinator(call, request.group_id)
+        group = call.broker.share_groups.find(request.group_id)
+        if group.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+    except Refusal as refusal:
+        return DeleteShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
+    rows = [_delete(group, topic.topic_name, call) for topic in request.topics]
+    return DeleteShareGroupOffsetsResponse(responses=rows)
+
+
+def _delete(group: ShareGroup, name: str, call: Call) -> Row:
+    topic = call.broker.cluster.find(name)
+    if topic is None or topic.id not in group.ready:
+        return Row(name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message="no such topic")
+    try:
+        call.broker.share_groups.forget_partitions(group, topic)
+    except Refusal as refusal:
+        return Row(name, topic.id, refusal.code, refusal.message)
+    for partition in topic.partitions:
+        call.broker.shares.reload(group.id, partition)
+    return Row(name, topic.id)

@@ -1,0 +1,39 @@
+"""DeleteShareGroupState v0: nothing is known of a share-partition any more."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from kshare.protocol.messages.delete_share_group_state_request import PartitionData
+from kshare.protocol.messages.delete_share_group_state_response import DeleteStateResult, PartitionResult
+
+
+async def handle(request: DeleteShareGroupStateRequest, call: Call) -> DeleteShareGroupStateResponse:
+    if not request.group_id:
+        return DeleteShareGroupStateResponse()
+    return DeleteShareGroupStateResponse(
+        [
+            DeleteStateResult(
+                topic.topic_id,
+                [
+                    _delete(request.group_id, topic.topic_id, partition, call)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, asked.partition
+    states = call.broker.share_states
+    try:
+        states.check_node(key, call.node)
+        states.delete(key)
+    except Refusal as refusal:
+        return PartitionResult(
+            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+        )
+    return PartitionResult(asked.partition)

@@ -1,0 +1,75 @@
+"""DescribeShareGroupOffsets v0-1: start offsets as they were written, and (v1) how far they lag behind."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.handlers.share_group_heartbeat import check_coordinator
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
+from kshare.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequestGroup as AskedGroup,
+)
+from kshare.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponseGroup as Group,
+)
+from kshare.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponsePartition as Row,
+)
+from kshare.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponseTopic as Topic,
+)
+
+
+async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(groups=[_described(group, call) for group in request.groups])
+
+
+def _described(asked: AskedGroup, call: Call) -> Group:
+    try:
+        if not asked.group_id:
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a group id is needed")
+        check_coordinator(call, asked.group_id)
+    except Refusal as refusal:
+        return Group(asked.group_id, error_code=refusal.code, error_message=refusal.message)
+    if asked.topics is None:
+        return Group(asked.group_id, _all_topics(asked.group_id, call))
+    topics = [_topic(asked.group_id, topic.topic_name, topic.partitions, call) for topic in asked.topics]
+    return Group(asked.group_id, topics)
+
+
+def _all_topics(group_id: str, call: Call) -> list[Topic]:
+    """What the group reads; nothing for a group that isn't there."""
+    groups = call.broker.share_groups
+    if not groups.has(group_id):
+        return []
+    names = {
+        topic.name: sorted(indexes)
+        for topic_id, indexes in groups.find(group_id).ready.items()
+        if (topic := call.broker.cluster.find(topic_id)) is not None
+    }
+    return [_topic(group_id, name, indexes, call) for name, indexes in sorted(names.items())]
+
+
+def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
+    topic = call.broker.cluster.find(name)
+    if topic is None:
+        rows = [Row(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in indexes]
+        return Topic(name, partitions=rows)
+    return Topic(name, topic.id, [_row(group_id, topic.id, index, call) for index in indexes])
+
+
+def _row(group_id: str, topic_id: bytes, index: int, call: Call) -> Row:
+    try:
+        state = call.broker.share_states.summary((group_id, topic_id, index))
+    except Refusal as refusal:
+        return Row(index, error_code=refusal.code, error_message=refusal.message)
+    return Row(index, state.start, state.leader_epoch, _lag(state, topic_id, index, call))
+
+
+def _lag(state: ShareState, topic_id: bytes, index: int, call: Call) -> int:
+    """-1 where nobody has said yet where the group begins."""
+    if state.start == UNKNOWN_START or state.settled < 0:
+        return -1
+    return call.broker.cluster.partition(topic_id, index).log.high_watermark - state.start - state.settled

@@ -1,0 +1,42 @@
+"""InitializeShareGroupState v0: a share-partition begins, at a start offset or at one yet to be found."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
+from kshare.protocol.messages.initialize_share_group_state_request import PartitionData
+from kshare.protocol.messages.initialize_share_group_state_response import (
+    InitializeStateResult,
+    PartitionResult,
+)
+
+
+async def handle(request: InitializeShareGroupStateRequest, call: Call) -> InitializeShareGroupStateResponse:
+    if not request.group_id:
+        return InitializeShareGroupStateResponse()
+    return InitializeShareGroupStateResponse(
+        [
+            InitializeStateResult(
+                topic.topic_id,
+                [
+                    _initialize(request.group_id, topic.topic_id, partition, call)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _initialize(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, asked.partition
+    states = call.broker.share_states
+    try:
+        states.check_node(key, call.node)
+        states.initialize(key, asked.state_epoch, asked.start_offset)
+    except Refusal as refusal:
+        return PartitionResult(
+            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+        )
+    return PartitionResult(asked.partition)

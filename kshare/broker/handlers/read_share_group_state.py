@@ -1,0 +1,41 @@
+"""ReadShareGroupState v0: all that is known of a share-partition, for the leader that begins to serve it."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+from kshare.protocol.messages.read_share_group_state_request import PartitionData
+from kshare.protocol.messages.read_share_group_state_response import (
+    PartitionResult,
+    ReadStateResult,
+    StateBatch,
+)
+
+
+async def handle(request: ReadShareGroupStateRequest, call: Call) -> ReadShareGroupStateResponse:
+    if not request.group_id:
+        return ReadShareGroupStateResponse()
+    return ReadShareGroupStateResponse(
+        [
+            ReadStateResult(
+                topic.topic_id,
+                [_read(request.group_id, topic.topic_id, partition, call) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _read(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, asked.partition
+    states = call.broker.share_states
+    try:
+        states.check_node(key, call.node)
+        state = states.read(key, asked.leader_epoch)
+    except Refusal as refusal:
+        return PartitionResult(
+            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+        )
+    rows = [StateBatch(*batch) for batch in state.batches]
+    return PartitionResult(asked.partition, 0, None, state.state_epoch, state.start, rows)

@@ -1,0 +1,46 @@
+"""ReadShareGroupStateSummary v0-1: where a share-partition stands, without its records' states."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
+from kshare.protocol.messages.read_share_group_state_summary_request import PartitionData
+from kshare.protocol.messages.read_share_group_state_summary_response import (
+    PartitionResult,
+    ReadStateSummaryResult,
+)
+
+
+async def handle(
+    request: ReadShareGroupStateSummaryRequest, call: Call
+) -> ReadShareGroupStateSummaryResponse:
+    if not request.group_id:
+        return ReadShareGroupStateSummaryResponse()
+    return ReadShareGroupStateSummaryResponse(
+        [
+            ReadStateSummaryResult(
+                topic.topic_id,
+                [
+                    _summarize(request.group_id, topic.topic_id, partition, call)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _summarize(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, asked.partition
+    states = call.broker.share_states
+    try:
+        states.check_node(key, call.node)
+        state = states.summary(key)
+    except Refusal as refusal:
+        return PartitionResult(
+            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+        )
+    return PartitionResult(
+        asked.partition, 0, None, state.state_epoch, state.leader_epoch, state.start, state.settled
+    )

@@ -1,0 +1,75 @@
+"""ShareAcknowledge v1-2: acknowledgements on their own, and the way to renew locks (v2) or to close a session."""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Node
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.acknowledging import settle
+from kshare.broker.shares.sessions import CLOSE, OPEN, TopicPartition
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kshare.protocol.messages.share_acknowledge_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeTopicResponse,
+)
+
+_LOCK_MS = "share.record.lock.duration.ms"
+
+
+async def handle(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
+    try:
+        return _answer(request, call)
+    except Refusal as refusal:
+        return ShareAcknowledgeResponse(error_code=refusal.code, error_message=refusal.message)
+
+
+def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
+    if request.group_id is None or not request.member_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+    if request.share_session_epoch == OPEN:
+        raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "no session is opened by acknowledging")
+    owner = request.group_id, request.member_id
+    session = call.broker.shares.session_for(owner, request.share_session_epoch, call.connection)
+    said = {
+        (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    outcomes = settle(call, *owner, said, request.is_renew_ack)
+    if request.share_session_epoch == CLOSE:
+        call.broker.shares.end(session, call.node)
+    return _response(call, request.group_id, outcomes)
+
+
+def _response(
+    call: Call, group: str, outcomes: dict[TopicPartition, Refusal | None]
+) -> ShareAcknowledgeResponse:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    moved: dict[int, Node] = {}
+    for topic_partition, refusal in outcomes.items():
+        topic_id, index = topic_partition
+        data = PartitionData(index)
+        if refusal is not None:
+            data.error_code, data.error_message = refusal.code, refusal.message
+            if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                _tell_leader(call, topic_partition, data, moved)
+        topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(data)
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=call.broker.configs.group_number(group, _LOCK_MS),
+        responses=list(topics.values()),
+        node_endpoints=[NodeEndpoint(node.id, node.host, node.port, node.rack) for node in moved.values()],
+    )
+
+
+def _tell_leader(
+    call: Call, topic_partition: TopicPartition, data: PartitionData, moved: dict[int, Node]
+) -> None:
+    topic_id, index = topic_partition
+    partition = call.broker.cluster.partition(topic_id, index)
+    node = call.broker.cluster.nodes.get(partition.leader)
+    if node is not None:
+        data.current_leader = LeaderIdAndEpoch(node.id, partition.leader_epoch)
+        moved[node.id] = node

@@ -1,0 +1,144 @@
+"""ShareFetch v1-2: acknowledgements first, then records; waits while there are none.
+
+Top-level errors leave nothing done but, where the session went on, its epoch. A partition is answered when it has
+records, an error or acknowledgements, and once after it came into the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kshare.broker.cluster import Node
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.acknowledging import Batches, settle
+from kshare.broker.shares.fetching import Found, ShareFetching, Wish
+from kshare.broker.shares.led_partition import Handout
+from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSession, TopicPartition
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from kshare.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+)
+
+_BATCH_OPTIMIZED, _RECORD_LIMIT = 0, 1
+_LOCK_MS = "share.record.lock.duration.ms"
+
+
+async def handle(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
+    try:
+        return await _answer(request, call)
+    except Refusal as refusal:
+        return ShareFetchResponse(error_code=refusal.code, error_message=refusal.message)
+
+
+async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
+    shares = call.broker.shares
+    said = {
+        (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    _check(request, said)
+    group, member = str(request.group_id), str(request.member_id)
+    session = shares.session_for((group, member), request.share_session_epoch, call.connection)
+    acks = {each: batches for each, batches in said.items() if batches}
+    outcomes = settle(call, group, member, acks, request.is_renew_ack)
+    if request.share_session_epoch == CLOSE:
+        shares.end(session, call.node)
+        found: Found = {}
+    else:
+        _change(session, request, said)
+        if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"acquire mode {request.share_acquire_mode}")
+        found = await ShareFetching(call, session, _wish(request)).run()
+    return _response(call, session, outcomes, found)
+
+
+def _check(request: ShareFetchRequest, said: Mapping[TopicPartition, Batches]) -> None:
+    if request.group_id is None or not request.member_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+    if request.share_session_epoch == OPEN and any(said.values()):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a session's first request can't acknowledge")
+    limits = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records)
+    if request.is_renew_ack and any(limits):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a fetch that renews asks for no records")
+
+
+def _change(
+    session: ShareSession, request: ShareFetchRequest, said: Mapping[TopicPartition, Batches]
+) -> None:
+    forgotten = [
+        (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    ]
+    session.change(said, forgotten)
+
+
+def _wish(request: ShareFetchRequest) -> Wish:
+    return Wish(
+        request.max_records,
+        request.batch_size,
+        request.share_acquire_mode == _RECORD_LIMIT,
+        request.min_bytes,
+        request.max_bytes,
+        request.max_wait_ms,
+    )
+
+
+def _response(
+    call: Call, session: ShareSession, outcomes: dict[TopicPartition, Refusal | None], found: Found
+) -> ShareFetchResponse:
+    lock_ms = call.broker.configs.group_number(session.group, _LOCK_MS)
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    moved: dict[int, Node] = {}
+    for topic_partition in dict.fromkeys((*found, *outcomes)):
+        result = found.get(topic_partition)
+        is_new = session.partitions.get(topic_partition, False) and result is not None
+        if not _has_news(result) and topic_partition not in outcomes and not is_new:
+            continue
+        if topic_partition in session.partitions:
+            session.partitions[topic_partition] = isinstance(result, Refusal)
+        data = _partition(topic_partition[1], result, outcomes.get(topic_partition))
+        for refusal in (result, outcomes.get(topic_partition)):
+            if isinstance(refusal, Refusal) and refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                _tell_leader(call, topic_partition, data, moved)
+        topic = topics.setdefault(topic_partition[0], ShareFetchableTopicResponse(topic_partition[0]))
+        topic.partitions.append(data)
+    response.responses = list(topics.values())
+    response.node_endpoints = [NodeEndpoint(n.id, n.host, n.port, n.rack) for n in moved.values()]
+    return response
+
+
+def _has_news(result: Handout | Refusal | None) -> bool:
+    return isinstance(result, Refusal) or (result is not None and bool(result.acquired))
+
+
+def _partition(index: int, result: Handout | Refusal | None, ack: Refusal | None) -> PartitionData:
+    data = PartitionData(index, records=b"")
+    if ack is not None:
+        data.acknowledge_error_code, data.acknowledge_error_message = ack.code, ack.message
+    if isinstance(result, Refusal):
+        data.error_code, data.error_message = result.code, result.message
+    elif result is not None and result.acquired:
+        data.records = b"".join(batch.data for batch in result.batches)
+        data.acquired_records = [
+            AcquiredRecords(each.first, each.last, each.count) for each in result.acquired
+        ]
+    return data
+
+
+def _tell_leader(
+    call: Call, topic_partition: TopicPartition, data: PartitionData, moved: dict[int, Node]
+) -> None:
+    """Where the partition has gone, so that the client needn't ask."""
+    topic_id, index = topic_partition
+    partition = call.broker.cluster.partition(topic_id, index)
+    node = call.broker.cluster.nodes.get(partition.leader)
+    if node is not None:
+        data.current_leader = LeaderIdAndEpoch(node.id, partition.leader_epoch)
+        moved[node.id] = node

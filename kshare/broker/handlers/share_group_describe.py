@@ -1,0 +1,62 @@
+"""ShareGroupDescribe v1: a group's state and epochs, and what its members hold."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.handlers.share_group_heartbeat import check_coordinator
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.share_group import Member as GroupMember
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kshare.protocol.messages.share_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+_ASSIGNOR = "simple"
+
+
+async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
+    return ShareGroupDescribeResponse(groups=[_described(group_id, call) for group_id in request.group_ids])
+
+
+def _described(group_id: str, call: Call) -> DescribedGroup:
+    try:
+        if not group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        check_coordinator(call, group_id)
+        group = call.broker.share_groups.find(group_id)
+    except Refusal as refusal:
+        return DescribedGroup(refusal.code, refusal.message, group_id)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=_ASSIGNOR,
+        members=[_member(member, call) for member in group.members.values()],
+    )
+
+
+def _member(member: GroupMember, call: Call) -> Member:
+    return Member(
+        member.id,
+        member.rack,
+        member.epoch,
+        member.client_id,
+        member.host,
+        member.topics,
+        _assigned(member, call),
+    )
+
+
+def _assigned(member: GroupMember, call: Call) -> Assignment:
+    topics: dict[bytes, TopicPartitions] = {}
+    for topic_id, index in sorted(member.assigned):
+        topic = call.broker.cluster.find(topic_id)
+        if topic is not None:
+            row = topics.setdefault(topic_id, TopicPartitions(topic_id, topic.name))
+            row.partitions.append(index)
+    return Assignment(list(topics.values()))

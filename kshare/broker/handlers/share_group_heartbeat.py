@@ -1,0 +1,74 @@
+"""ShareGroupHeartbeat v1: joins with epoch 0, leaves with -1, stays with its own."""
+
+from __future__ import annotations
+
+from kshare.broker.cluster import Node
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.assignor import TopicPartition
+from kshare.broker.share_groups.share_group import JOIN, LEAVE, Beat
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
+
+_GROUP = 0
+_INTERVAL = "share.heartbeat.interval.ms"
+
+
+async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    try:
+        return _answer(request, call)
+    except Refusal as refusal:
+        return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.message)
+
+
+def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    _check(request)
+    check_coordinator(call, request.group_id)
+    beat = Beat(
+        request.member_id,
+        request.member_epoch,
+        request.subscribed_topic_names,
+        request.rack_id,
+        call.client_id or "",
+        call.connection.peer,
+    )
+    answer = call.broker.share_groups.heartbeat(request.group_id, beat)
+    is_gone = answer.epoch == LEAVE
+    return ShareGroupHeartbeatResponse(
+        member_id=request.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=0 if is_gone else call.broker.configs.group_number(request.group_id, _INTERVAL),
+        assignment=None if answer.assigned is None else Assignment(_topics(answer.assigned)),
+    )
+
+
+def check_coordinator(call: Call, group: str) -> None:
+    """Raises Refusal unless this node coordinates the group."""
+    node: Node | None = call.broker.cluster.coordinator(_GROUP, group)
+    if node is not call.node:
+        raise Refusal(ErrorCode.NOT_COORDINATOR)
+
+
+def _check(request: ShareGroupHeartbeatRequest) -> None:
+    if not request.group_id.strip():
+        raise _invalid("a group id is needed")
+    if not request.member_id.strip():
+        raise _invalid("a member id is needed")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise _invalid("a rack has a name")
+    if request.member_epoch == JOIN and not request.subscribed_topic_names:
+        raise _invalid("who joins says which topics it wants")
+    if request.member_epoch < LEAVE:
+        raise _invalid(f"there is no member epoch {request.member_epoch}")
+
+
+def _invalid(reason: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _topics(assigned: set[TopicPartition]) -> list[TopicPartitions]:
+    topics: dict[bytes, TopicPartitions] = {}
+    for topic_id, index in sorted(assigned):
+        topics.setdefault(topic_id, TopicPartitions(topic_id)).partitions.append(index)
+    return list(topics.values())

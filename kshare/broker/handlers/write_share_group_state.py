@@ -1,0 +1,51 @@
+"""WriteShareGroupState v0-1: what a leader has come to know; v1 says how much in flight is settled."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_state.combining import StateBatch
+from kshare.broker.share_state.share_state import Said
+from kshare.protocol.messages import WriteShareGroupStateRequest, WriteShareGroupStateResponse
+from kshare.protocol.messages.write_share_group_state_request import PartitionData
+from kshare.protocol.messages.write_share_group_state_response import PartitionResult, WriteStateResult
+
+
+async def handle(request: WriteShareGroupStateRequest, call: Call) -> WriteShareGroupStateResponse:
+    if not request.group_id:
+        return WriteShareGroupStateResponse()
+    return WriteShareGroupStateResponse(
+        [
+            WriteStateResult(
+                topic.topic_id,
+                [_write(request.group_id, topic.topic_id, partition, call) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _write(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, asked.partition
+    states = call.broker.share_states
+    try:
+        states.check_node(key, call.node)
+        states.write(key, _said(asked))
+    except Refusal as refusal:
+        return PartitionResult(
+            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+        )
+    return PartitionResult(asked.partition)
+
+
+def _said(asked: PartitionData) -> Said:
+    return Said(
+        asked.state_epoch,
+        asked.leader_epoch,
+        asked.start_offset,
+        asked.delivery_complete_count,
+        tuple(
+            StateBatch(row.first_offset, row.last_offset, row.delivery_state, row.delivery_count)
+            for row in asked.state_batches
+        ),
+    )

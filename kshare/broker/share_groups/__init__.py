@@ -1,0 +1,1 @@
+"""Share groups: who is a member, and of what."""

@@ -1,0 +1,176 @@
+"""One share group: its members, its epoch, and what each member is assigned.
+
+    event                               | does
+    ------------------------------------+---------------------------------------------------------------
+    a member joins, leaves, is silent   | the group epoch rises
+    a subscription or its topics change | the group epoch rises
+    partitions have become ready        | the group epoch rises, unless a new assignment is due anyway
+    a heartbeat, group epoch ahead      | a new target assignment, but not sooner than the interval allows
+    a heartbeat, assignment ahead       | the member takes over its target, and the epoch with it
+
+A member that says an epoch it never had is fenced. Partitions are assigned once their share state is initialized,
+which is `share_groups`' affair. Pure: time is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.assignor import TopicPartition, assign
+from kshare.protocol.error_codes import ErrorCode
+
+JOIN, LEAVE = 0, -1
+Metadata = dict[str, tuple[bytes, int]]
+"""Topic → id and number of partitions."""
+
+
+@dataclass(slots=True)
+class Member:
+    id: str
+    client_id: str
+    host: str
+    rack: str | None = None
+    topics: list[str] = field(default_factory=list)
+    epoch: int = 0
+    previous_epoch: int = 0
+    assigned: set[TopicPartition] = field(default_factory=set)
+    silent_at: int = 0
+    """When the session ends unless it is heard."""
+
+
+@dataclass(slots=True, frozen=True)
+class Beat:
+    """A heartbeat."""
+
+    member_id: str
+    epoch: int
+    topics: list[str] | None
+    rack: str | None
+    client_id: str
+    host: str
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    epoch: int
+    assigned: set[TopicPartition] | None
+    """None where nothing has changed."""
+
+
+class ShareGroup:
+    """`ready` are the partitions whose share state is initialized, by topic id."""
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.epoch = 1
+        self.assignment_epoch = 1
+        self.members: dict[str, Member] = {}
+        self.ready: dict[bytes, set[int]] = {}
+        self._target: dict[str, set[TopicPartition]] = {}
+        self._metadata: Metadata = {}
+        self._assigned_at: int | None = None
+
+    @property
+    def state(self) -> str:
+        return "Stable" if self.members else "Empty"
+
+    @property
+    def topics(self) -> set[str]:
+        """What any member has subscribed to."""
+        return {topic for member in self.members.values() for topic in member.topics}
+
+    # --- members
+
+    def check(self, beat: Beat) -> None:
+        """Raises Refusal for a member that isn't one, or isn't at this epoch."""
+        member = self.members.get(beat.member_id)
+        if member is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        if beat.epoch > member.epoch or (
+            0 < beat.epoch < member.epoch and beat.epoch != member.previous_epoch
+        ):
+            raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, f"the member is at epoch {member.epoch}")
+
+    def heartbeat(
+        self, beat: Beat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
+    ) -> Answer:
+        """`known` are all topics that exist. A member that joins must have been allowed to."""
+        member = self.members.get(beat.member_id)
+        is_changed = member is None
+        if member is None:
+            member = self.members[beat.member_id] = Member(beat.member_id, beat.client_id, beat.host)
+        is_changed |= self._update(member, beat)
+        metadata = {topic: known[topic] for topic in sorted(self.topics) if topic in known}
+        is_changed |= metadata != self._metadata
+        self._metadata = metadata
+        if is_changed or (self.epoch == self.assignment_epoch and self._is_readier_than_assigned()):
+            self.epoch += 1
+        if self.epoch > self.assignment_epoch and (
+            self._assigned_at is None or now - self._assigned_at >= interval
+        ):
+            self._assign(now)
+        return self._reconcile(member, beat)
+
+    def remove(self, member_id: str) -> None:
+        """It has left, or was silent for too long."""
+        del self.members[member_id]
+        self._target.pop(member_id, None)
+        self.epoch += 1
+
+    def _update(self, member: Member, beat: Beat) -> bool:
+        member.client_id, member.host = beat.client_id, beat.host
+        is_changed = False
+        if beat.rack is not None and beat.rack != member.rack:
+            member.rack = beat.rack
+            is_changed = True
+        if beat.topics is not None:
+            is_changed |= set(beat.topics) != set(member.topics)
+            member.topics = sorted(set(beat.topics))
+        return is_changed
+
+    # --- the assignment
+
+    def _reconcile(self, member: Member, beat: Beat) -> Answer:
+        is_told = beat.epoch == JOIN or beat.topics is not None
+        if member.epoch != self.assignment_epoch:
+            member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
+            target = self._target.get(member.id, set())
+            is_told |= target != member.assigned
+            member.assigned = set(target)
+        return Answer(member.epoch, set(member.assigned) if is_told else None)
+
+    def _assign(self, now: int) -> None:
+        wanted = {member.id: self._open_to(member.topics) for member in self.members.values()}
+        self._target = assign(wanted, self._target)
+        self.assignment_epoch = self.epoch
+        self._assigned_at = now
+
+    def _open_to(self, topics: Iterable[str]) -> set[TopicPartition]:
+        """The partitions of topics that may be assigned."""
+        return {
+            (topic_id, index)
+            for topic_id, count in (self._metadata[topic] for topic in topics if topic in self._metadata)
+            for index in self.ready.get(topic_id, ())
+            if index < count
+        }
+
+    def _is_readier_than_assigned(self) -> bool:
+        assigned = set[TopicPartition]().union(*self._target.values())
+        return not self._open_to(self.topics) <= assigned
+
+    # --- partitions
+
+    def missing(self) -> list[TopicPartition]:
+        """Partitions of subscribed topics that have no share state yet."""
+        return [
+            (topic_id, index)
+            for topic_id, count in self._metadata.values()
+            for index in range(count)
+            if index not in self.ready.get(topic_id, ())
+        ]
+
+    def set_ready(self, partition: TopicPartition) -> None:
+        topic_id, index = partition
+        self.ready.setdefault(topic_id, set()).add(index)

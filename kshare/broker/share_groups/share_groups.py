@@ -1,0 +1,136 @@
+"""All share groups: finds and makes them, ends silent members' sessions, and keeps their share state initialized.
+
+Decides when a group exists: from its first member, or from the first offset that somebody sets for it, until it is
+deleted. What happens in a group is `share_group`'s subject, what is known of its partitions the share coordinator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kshare.broker.clock import Clock
+from kshare.broker.cluster import Cluster, Topic
+from kshare.broker.configs import Configs
+from kshare.broker.groups import Groups, ListedGroup
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_groups.share_group import LEAVE, Answer, Beat, Member, ShareGroup
+from kshare.broker.share_state.coordinator import ShareCoordinator
+from kshare.broker.share_state.share_state import UNKNOWN_START
+from kshare.protocol.error_codes import ErrorCode
+
+
+class ShareGroups:
+    """A kind of groups; see `groups.GroupKind`."""
+
+    def __init__(
+        self, clock: Clock, configs: Configs, cluster: Cluster, groups: Groups, states: ShareCoordinator
+    ) -> None:
+        self._clock = clock
+        self._configs = configs
+        self._cluster = cluster
+        self._groups = groups
+        self._states = states
+        self._by_id: dict[str, ShareGroup] = {}
+        groups.kinds.append(self)
+        cluster.topic_deleted.append(self._forget_topic)
+
+    # --- as a kind of groups
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._by_id
+
+    def listed(self) -> Iterable[ListedGroup]:
+        for group in self._by_id.values():
+            yield ListedGroup(group.id, group.state, "share", "share")
+
+    def delete(self, group_id: str) -> None:
+        group = self._by_id[group_id]
+        if group.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+        for topic_id, indexes in group.ready.items():
+            for index in indexes:
+                self._states.delete((group_id, topic_id, index))
+        del self._by_id[group_id]
+
+    # --- heartbeats
+
+    def find(self, group_id: str) -> ShareGroup:
+        group = self._by_id.get(group_id)
+        if group is None:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {group_id}")
+        return group
+
+    def heartbeat(self, group_id: str, beat: Beat) -> Answer:
+        """Raises Refusal."""
+        if beat.epoch != 0:
+            group = self.find(group_id)
+            if beat.epoch == LEAVE:
+                return self._leave(group, beat)
+            group.check(beat)
+        else:
+            group = self.find_or_make(group_id)
+            self._check_room(group, beat.member_id)
+        now = self._clock.now()
+        known = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
+        interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
+        answer = group.heartbeat(beat, known, now, interval)
+        self._keep_alive(group, group.members[beat.member_id], now)
+        self._initialize(group)
+        return answer
+
+    def find_or_make(self, group_id: str) -> ShareGroup:
+        """GROUP_ID_NOT_FOUND where the name belongs to another kind of group."""
+        kind = self._groups.kind_of(group_id)
+        if kind is not None and kind is not self:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id} is no share group")
+        return self._by_id.setdefault(group_id, ShareGroup(group_id))
+
+    def initialize(self, group: ShareGroup, topic_id: bytes, index: int, start: int) -> None:
+        """Begins a share-partition anew; the group's epoch tells the new state from the old one."""
+        self._states.initialize((group.id, topic_id, index), group.epoch, start)
+        group.set_ready((topic_id, index))
+
+    def forget_partitions(self, group: ShareGroup, topic: Topic) -> None:
+        """Drops the share state of a topic."""
+        for index in group.ready.pop(topic.id, set()):
+            self._states.delete((group.id, topic.id, index))
+
+    def _leave(self, group: ShareGroup, beat: Beat) -> Answer:
+        if beat.member_id not in group.members:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.remove(beat.member_id)
+        return Answer(LEAVE, None)
+
+    def _check_room(self, group: ShareGroup, member_id: str) -> None:
+        most = self._configs.broker_number("group.share.max.size")
+        if member_id not in group.members and len(group.members) >= most:
+            raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{most} members are the most")
+
+    def _keep_alive(self, group: ShareGroup, member: Member, now: int) -> None:
+        is_watched = member.silent_at > 0
+        member.silent_at = now + self._configs.group_number(group.id, "share.session.timeout.ms")
+        if not is_watched:
+            self._watch(group, member)
+
+    def _watch(self, group: ShareGroup, member: Member) -> None:
+        def look() -> None:
+            if group.members.get(member.id) is not member:
+                return
+            if self._clock.now() >= member.silent_at:
+                group.remove(member.id)
+            else:
+                self._watch(group, member)
+
+        self._clock.at(member.silent_at, look)
+
+    def _initialize(self, group: ShareGroup) -> None:
+        for topic_id, index in group.missing():
+            try:
+                self.initialize(group, topic_id, index, UNKNOWN_START)
+            except Refusal:
+                return  # No coordinator, or the topic has just gone: the next heartbeat tries again.
+
+    def _forget_topic(self, topic: Topic) -> None:
+        for group in self._by_id.values():
+            for index in group.ready.pop(topic.id, set()):
+                self._states.forget((group.id, topic.id, index))

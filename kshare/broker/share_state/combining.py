@@ -1,0 +1,66 @@
+"""Brings batches of states together: what was known, and what is said now.
+
+Where two speak of the same offsets, the one with more deliveries is right, and among equals the one with the later
+state. Neighbours that say the same become one, except where nothing made the walk come by again: that is Kafka's order
+of work, and the batches it leaves are what clients of ReadShareGroupState see.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class StateBatch(NamedTuple):
+    """Offsets in one state, by the numbers of the wire."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        return self.deliveries, self.state
+
+
+def combine(known: Iterable[StateBatch], said: Iterable[StateBatch], start: int) -> list[StateBatch]:
+    """Ascending batches without overlaps, none of them before `start`."""
+    waiting = sorted(
+        (_cut(batch, start) for batch in (*known, *said) if batch.last >= start or start < 0), key=_order
+    )
+    done: list[StateBatch] = []
+    while waiting:
+        here = waiting.pop(0)
+        if not waiting:
+            done.append(here)
+            break
+        there = waiting[0]
+        is_same = here.weight == there.weight
+        if here.last + 1 < there.first or (here.last < there.first and not is_same):
+            done.append(here)
+            continue
+        waiting.pop(0)
+        for piece in _merged(here, there, is_same):
+            insort(waiting, piece, key=_order)
+    return done
+
+
+def _merged(here: StateBatch, there: StateBatch, is_same: bool) -> list[StateBatch]:
+    """Two that overlap; `here` begins no later."""
+    if is_same:
+        return [here._replace(last=max(here.last, there.last))]
+    if there.weight > here.weight:
+        pieces = [here._replace(last=there.first - 1), there, here._replace(first=there.last + 1)]
+    else:
+        pieces = [here, there._replace(first=here.last + 1)]
+    return [piece for piece in pieces if piece.first <= piece.last]
+
+
+def _cut(batch: StateBatch, start: int) -> StateBatch:
+    return batch._replace(first=max(batch.first, start)) if start >= 0 else batch
+
+
+def _order(batch: StateBatch) -> tuple[int, int, int, int]:
+    return batch.first, batch.last, batch.deliveries, batch.state

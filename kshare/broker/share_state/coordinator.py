@@ -1,0 +1,158 @@
+"""The share coordinator: keeps share-partitions' states in __share_group_state, and reads them back from there.
+
+A state lives in the log partition that its key chooses. It is loaded when that partition is first asked for: after a
+restart nothing else has to be done. Old records are removed once every share-partition of a log partition has a newer
+snapshot. Which node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kshare.broker.clock import Clock
+from kshare.broker.cluster import Cluster, Node, Partition
+from kshare.broker.configs import Configs
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_state.combining import StateBatch
+from kshare.broker.share_state.share_state import Said, ShareState
+from kshare.broker.share_state.state_records import (
+    Key,
+    replay,
+    snapshot_batch,
+    tombstone_batch,
+    update_batch,
+)
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.json_form import uuid_text
+
+_SHARE = 2
+_UPDATES_PER_SNAPSHOT = "share.coordinator.snapshot.update.records.per.snapshot"
+
+
+class _Shard:
+    """One partition of the state topic."""
+
+    def __init__(self, home: Partition) -> None:
+        self.home = home
+        self.states: dict[Key, ShareState] = {}
+        self.snapshots: dict[Key, int] = {}
+        """Where the last snapshot of each lies: older records of it are of no use."""
+        for stored in home.log.batches_from(home.log.start_offset):
+            for record in stored.decode():
+                key = replay(self.states, record)
+                if key in self.states and not self.states[key].updates:
+                    self.snapshots[key] = record.offset
+
+    def append(self, batch: bytearray, now: int) -> int:
+        appended = self.home.log.append(
+            batch, now=now, leader_epoch=self.home.leader_epoch, from_client=False
+        )
+        return appended.base_offset
+
+    def prune(self) -> None:
+        oldest = min(self.snapshots.values(), default=self.home.log.end_offset)
+        if oldest > self.home.log.start_offset:
+            self.home.log.delete_before(oldest)
+
+
+class ShareCoordinator:
+    """States by group, topic id and partition. Every method raises Refusal when it can't be done."""
+
+    def __init__(self, cluster: Cluster, configs: Configs, clock: Clock) -> None:
+        self._cluster = cluster
+        self._configs = configs
+        self._clock = clock
+        self._shards: dict[Partition, _Shard] = {}
+
+    def check_node(self, key: Key, node: Node) -> None:
+        """Only the coordinator answers clients."""
+        if self._cluster.coordinator(_SHARE, _text(key)) is not node:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+
+    def initialize(self, key: Key, state_epoch: int, start: int) -> None:
+        self._check_hosted(key)
+        shard = self._shard(key)
+        old = shard.states.get(key, ShareState())
+        old.check_state(state_epoch)
+        now = self._clock.now()
+        self._snapshot(shard, key, old.initialized(state_epoch, start, now))
+
+    def read(self, key: Key, leader_epoch: int) -> ShareState:
+        shard = self._shard(key)
+        state = self._known(shard, key)
+        state.check_leader(leader_epoch)
+        if leader_epoch > state.fence:
+            state.fence = state.leader_epoch = leader_epoch
+            self._snapshot(shard, key, state)
+        return state
+
+    def write(self, key: Key, said: Said) -> None:
+        shard = self._shard(key)
+        state = self._known(shard, key)
+        state.check_leader(said.leader_epoch)
+        state.check_state(said.state_epoch)
+        now = self._clock.now()
+        new = state.after(said, now)
+        if new.updates >= self._configs.broker_number(_UPDATES_PER_SNAPSHOT):
+            self._snapshot(shard, key, new)
+        else:
+            shard.append(update_batch(key, state, said, now), now)
+            shard.states[key] = new
+
+    def summary(self, key: Key) -> ShareState:
+        """Of a share-partition that was never initialized too."""
+        self._check_hosted(key)
+        return self._shard(key).states.get(key, ShareState())
+
+    def delete(self, key: Key) -> None:
+        """Nothing happens to what isn't known."""
+        self._check_hosted(key)
+        self.forget(key)
+
+    def forget(self, key: Key) -> None:
+        """Like `delete`, for a topic that is gone."""
+        shard = self._shard(key)
+        if shard.states.pop(key, None) is not None:
+            now = self._clock.now()
+            shard.append(tombstone_batch(key, now), now)
+            del shard.snapshots[key]
+
+    def _known(self, shard: _Shard, key: Key) -> ShareState:
+        if key[2] < 0:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+        state = shard.states.get(key)
+        if state is None:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "this share-partition was never initialized")
+        return state
+
+    def _check_hosted(self, key: Key) -> None:
+        if key[2] < 0:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+        topic = self._cluster.find(key[1])
+        if topic is None or key[2] >= len(topic.partitions):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _shard(self, key: Key) -> _Shard:
+        home = self._cluster.coordinating_partition(_SHARE, _text(key))
+        if home.leader < 0:
+            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        shard = self._shards.get(home)
+        if shard is None:
+            shard = self._shards[home] = _Shard(home)
+        return shard
+
+    def _snapshot(self, shard: _Shard, key: Key, state: ShareState) -> None:
+        now = self._clock.now()
+        state = state.as_snapshot()
+        shard.states[key] = state
+        shard.snapshots[key] = shard.append(snapshot_batch(key, state, now), now)
+        shard.prune()
+
+
+def said_batches(rows: Sequence[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
+    return tuple(StateBatch(*row) for row in rows)
+
+
+def _text(key: Key) -> str:
+    group, topic_id, partition = key
+    return f"{group}:{uuid_text(topic_id)}:{partition}"

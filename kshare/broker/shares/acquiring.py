@@ -1,0 +1,121 @@
+"""Taking records for a member: new ones by the log's batches, known ones as they were taken before.
+
+Decides where an acquisition ends: at the end of a batch of the log that holds the last record asked for, or at that
+very record when the member wants a strict limit; before a record on its last attempt; after as many as a suspicious
+record may have for company.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kshare.broker.shares.delivery import Delivery, Limits, State
+from kshare.broker.shares.window import Batch, Window
+
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Acquired:
+    """Records handed out alike."""
+
+    first: int
+    last: int
+    count: int
+    """Their delivery count, this delivery included."""
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+def acquire_new(
+    window: Window,
+    member: str,
+    spans: Sequence[Span],
+    wanted: Span,
+    most: int,
+    batch_size: int,
+    is_strict: bool,
+    lock_until: int,
+) -> list[Acquired]:
+    """Takes records that nobody had before, out of the log's batches in `spans`."""
+    first = max(wanted[0], window.start)
+    last = wanted[1]
+    if last - first + 1 > most:
+        last = min(last, next((end for _, end in spans if end >= first + most - 1), last))
+    acquired: list[Acquired] = []
+    for piece in _pieces(spans, first, last, batch_size, is_strict):
+        batch = Batch(*piece, Delivery())
+        window.add(batch)
+        surplus = piece[1] - (first + most - 1) if is_strict else 0
+        if surplus <= 0:
+            batch.whole.acquire(member, lock_until)
+            acquired.append(Acquired(*piece, 1))
+        else:
+            for delivery in batch.split()[: batch.size - surplus]:
+                delivery.acquire(member, lock_until)
+            acquired.append(Acquired(piece[0], piece[1] - surplus, 1))
+    return acquired
+
+
+def _pieces(spans: Sequence[Span], first: int, last: int, batch_size: int, is_strict: bool) -> Iterator[Span]:
+    """Cuts at the end of a batch of the log, once there is as much as `batch_size`. A strict limit is one piece."""
+    begin = first
+    if not is_strict and last - first + 1 > batch_size:
+        for _, end in spans:
+            if first <= end < last and end - begin + 1 >= batch_size:
+                yield begin, end
+                begin = end + 1
+    yield begin, last
+
+
+def acquire_known(
+    batch: Batch, member: str, wanted: Span, most: int, is_strict: bool, limits: Limits, lock_until: int
+) -> tuple[list[Acquired], bool]:
+    """Takes what is available of a batch; and whether the acquisition ends with it."""
+    is_suspicious = any(
+        delivery.state is State.AVAILABLE and limits.is_wary_of(delivery.count)
+        for first, last, delivery in batch.runs()
+        if last >= wanted[0] and first <= wanted[1]
+    )
+    is_covered = wanted[0] <= batch.first and wanted[1] >= batch.last
+    fits = not is_strict or batch.size <= most
+    if batch.records is None and is_covered and fits and not is_suspicious:
+        if batch.whole.state is not State.AVAILABLE:
+            return [], False
+        batch.whole.acquire(member, lock_until)
+        return [Acquired(batch.first, batch.last, batch.whole.count)], False
+    if batch.records is None and batch.whole.state is not State.AVAILABLE:
+        return [], False
+    return _acquire_some(batch, member, wanted, most if is_strict else batch.size, limits, lock_until)
+
+
+def _acquire_some(
+    batch: Batch, member: str, wanted: Span, most: int, limits: Limits, lock_until: int
+) -> tuple[list[Acquired], bool]:
+    acquired: list[Acquired] = []
+    taken = 0
+    was_wary = False
+    batch.split()
+    for offset, _, delivery in batch.runs():
+        if offset > wanted[1] or taken >= most:
+            break
+        if offset < wanted[0] or delivery.state is not State.AVAILABLE:
+            continue
+        count = delivery.count
+        is_wary = limits.is_wary_of(count)
+        was_wary |= is_wary
+        if is_wary and limits.is_last(count) and taken:
+            break
+        delivery.acquire(member, lock_until)
+        taken += 1
+        before = acquired[-1] if acquired else None
+        if before and before.last + 1 == offset and before.count == delivery.count:
+            before.last = offset
+        else:
+            acquired.append(Acquired(offset, offset, delivery.count))
+        if is_wary and taken == limits.company(count, batch.size):
+            break
+    return acquired, was_wary

@@ -1,0 +1,109 @@
+"""A share fetch: looks, hands out, or waits until there is something to hand out.
+
+Decides when a fetch has waited long enough, and how the room for records and bytes is shared by its partitions: one
+after the other until there are enough records, each partition with an even part of the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kshare.broker.connection import Call
+from kshare.broker.log import StoredBatch
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.led_partition import Handout, LedPartition
+from kshare.broker.shares.sessions import ShareSession, TopicPartition
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+Found = dict[TopicPartition, Handout | Refusal]
+
+
+@dataclass(slots=True, frozen=True)
+class Wish:
+    """What a request asks for."""
+
+    max_records: int
+    batch_size: int
+    is_strict: bool
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+
+
+class ShareFetching:
+    """One fetch."""
+
+    def __init__(self, call: Call, session: ShareSession, wish: Wish) -> None:
+        self._call = call
+        self._session = session
+        self._epoch = session.epoch
+        self._wish = wish
+        self._found: Found = {}
+        self._led: dict[TopicPartition, LedPartition] = {}
+
+    async def run(self) -> Found:
+        """What each partition of the session gives; raises Refusal when the session went on without us."""
+        if self._wish.max_records <= 0:
+            return {}
+        deadline = self._call.now + self._wish.max_wait_ms
+        while True:
+            self._check_session()
+            self._open()
+            if self._hand_out(is_last=self._call.now >= deadline) or not self._led:
+                return self._found
+            if not await self._call.wait(self._signals(), deadline):
+                break
+        if self._call.connection.is_open:
+            self._check_session()
+            self._open()
+            self._hand_out(is_last=True)
+        return self._found
+
+    def _check_session(self) -> None:
+        current = self._call.broker.shares.sessions(self._call.node).find(self._session.owner)
+        if current is None:
+            raise Refusal(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if current is not self._session or current.epoch != self._epoch:
+            raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+
+    def _open(self) -> None:
+        """Leaders move and topics go while we wait."""
+        self._found.clear()
+        self._led.clear()
+        for topic_partition in self._session.in_turn():
+            try:
+                if self._wish.max_bytes < 0:
+                    raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"at most {self._wish.max_bytes} bytes")
+                led = self._call.broker.shares.led(self._session.group, topic_partition, self._call.node)
+            except Refusal as refusal:
+                self._found[topic_partition] = refusal
+            else:
+                self._led[topic_partition] = led
+
+    def _hand_out(self, is_last: bool) -> bool:
+        """Whether the fetch is done."""
+        part = self._wish.max_bytes // max(len(self._led), 1)
+        looked: dict[TopicPartition, list[StoredBatch]] = {
+            topic_partition: led.look(led.limits, part) for topic_partition, led in self._led.items()
+        }
+        size = sum(batch.size for batches in looked.values() for batch in batches)
+        is_enough = is_last or size >= self._wish.min_bytes
+        left = self._wish.max_records if is_enough else 0
+        has_some = False
+        for topic_partition, batches in looked.items():
+            handout = Handout([], [])
+            if left > 0 and batches:
+                handout = self._led[topic_partition].acquire(
+                    self._session.member, batches, left, self._wish.batch_size, self._wish.is_strict
+                )
+                left -= sum(each.size for each in handout.acquired)
+            has_some |= bool(handout.acquired)
+            self._found[topic_partition] = handout
+        return has_some
+
+    def _signals(self) -> Iterator[Signal]:
+        for led in self._led.values():
+            yield led.changed
+            yield led.partition.log.appended

@@ -1,0 +1,239 @@
+"""A share-partition at its leader: the pure machine with its log, its locks' timer and its durable state.
+
+Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
+or an old state, the share-partition is given up: whoever comes next loads it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kshare.broker.clock import Timer
+from kshare.broker.cluster import Partition
+from kshare.broker.log import StoredBatch
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_state.combining import StateBatch
+from kshare.broker.share_state.share_state import UNKNOWN_START, Said
+from kshare.broker.shares.acquiring import Acquired
+from kshare.broker.shares.delivery import Kind, Limits, State
+from kshare.broker.shares.offset_reset import first_start
+from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
+from kshare.broker.shares.share_partition import StateBatch as KnownBatch
+from kshare.broker.shares.surroundings import Surroundings
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+_AFTER_WRITE = {
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What the coordinator says to us → what members hear."""
+
+
+@dataclass(slots=True, frozen=True)
+class Handout:
+    """What one fetch gets of one partition."""
+
+    acquired: list[Acquired]
+    batches: list[StoredBatch]
+
+
+class LedPartition:
+    """Loaded when it is made; raises Refusal when that can't be done now."""
+
+    def __init__(
+        self, group: str, partition: Partition, parts: Surroundings, give_up: Callable[[LedPartition], None]
+    ) -> None:
+        self.group = group
+        self.partition = partition
+        self.changed = Signal()
+        """Fires when records may have become available, and when this is given up."""
+        self._parts = parts
+        self._give_up = give_up
+        self._leader_epoch = partition.leader_epoch
+        self._timer: Timer | None = None
+        self.key = (group, partition.topic.id, partition.index)
+        try:
+            known = parts.states.read(self.key, self._leader_epoch)
+        except Refusal as refusal:
+            raise _for_members(refusal) from None
+        self.state_epoch = known.state_epoch
+        start = known.start
+        if start == UNKNOWN_START:
+            start = first_start(parts.configs, group, partition.log, parts.clock.now())
+        self.shared = SharePartition(
+            max(start, 0), [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in known.batches]
+        )
+
+    # --- what the group's configuration says now
+
+    @property
+    def limits(self) -> Limits:
+        configs, group = self._parts.configs, self.group
+        return Limits(
+            configs.group_number(group, "share.delivery.count.limit"),
+            configs.group_number(group, "share.record.lock.duration.ms"),
+            configs.group_number(group, "share.partition.max.record.locks"),
+        )
+
+    @property
+    def is_committed_only(self) -> bool:
+        return self._parts.configs.group(self.group, "share.isolation.level") == "read_committed"
+
+    # --- fetching
+
+    def look(self, limits: Limits, max_bytes: int) -> list[StoredBatch]:
+        """What a fetch would read now; nothing where nothing may be acquired."""
+        log = self.partition.log
+        if self.shared.move_start(log.start_offset):
+            self.changed.fire()
+        if not self.shared.can_acquire(limits):
+            return []
+        begin = self.shared.window.next_available()
+        end = log.readable_end(self.is_committed_only)
+        return log.read(begin, max_bytes, end).batches if begin < end else []
+
+    def acquire(
+        self, member: str, batches: Sequence[StoredBatch], most: int, batch_size: int, is_strict: bool
+    ) -> Handout:
+        """Hands out of what `look` gave just before."""
+        limits = self.limits
+        acquired = self.shared.acquire(
+            member,
+            [(batch.base_offset, batch.last_offset) for batch in batches],
+            most=most,
+            batch_size=batch_size,
+            is_strict=is_strict,
+            limits=limits,
+            now=self._parts.clock.now(),
+        )
+        if acquired and self.is_committed_only:
+            acquired = self._without_aborted(member, acquired, batches)
+        self._arm()
+        if not acquired:
+            return Handout([], [])
+        first, last = acquired[0].first, acquired[-1].last
+        return Handout(acquired, [b for b in batches if b.last_offset >= first and b.base_offset <= last])
+
+    def _without_aborted(
+        self, member: str, acquired: list[Acquired], batches: Sequence[StoredBatch]
+    ) -> list[Acquired]:
+        """Archives the batches of aborted transactions, and takes them out of what is handed out."""
+        log = self.partition.log
+        aborted = log.aborted_between(batches[0].base_offset, batches[-1].last_offset + 1)
+        gone = [
+            (batch.base_offset, batch.last_offset)
+            for batch in batches
+            if batch.is_transactional
+            and not batch.is_control
+            and any(
+                each.producer_id == batch.producer_id
+                and each.first_offset <= batch.base_offset <= each.last_offset
+                for each in aborted
+            )
+        ]
+        if not gone:
+            return acquired
+        held = [
+            (max(first, each.first), min(last, each.last))
+            for first, last in gone
+            for each in acquired
+            if first <= each.last and last >= each.first
+        ]
+        if held:
+            ranges = [AckRange(first, last, (Kind.GAP,)) for first, last in held]
+            self._commit(self.shared.acknowledge(member, ranges, self.limits))
+        return [piece for each in acquired for piece in _minus(each, held)]
+
+    # --- settling
+
+    def acknowledge(self, member: str, ranges: Sequence[AckRange]) -> None:
+        """All or nothing; raises Refusal."""
+        if not self.shared.window.batches:
+            raise Refusal(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired here")
+        change = self.shared.acknowledge(member, ranges, self.limits)
+        self._commit(change)
+
+    def release(self, member: str) -> None:
+        """Its session has ended."""
+        self._commit_anyway(self.shared.release(member, self.limits))
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._commit_anyway(self.shared.expire(self._parts.clock.now(), self.limits))
+        self._arm()
+
+    def _commit_anyway(self, change: Change) -> None:
+        """Records go back even if that can't be written: nobody waits for an answer who could be told."""
+        try:
+            self._commit(change)
+        except Refusal:
+            self.shared.apply(change, self._parts.clock.now(), self.limits)
+            self.changed.fire()
+
+    def _commit(self, change: Change) -> None:
+        if change.settled:
+            self._write(change)
+        self.shared.apply(change, self._parts.clock.now(), self.limits)
+        self._arm()
+        self.changed.fire()
+
+    def _write(self, change: Change) -> None:
+        window = self.shared.window
+        newly = sum(row.last - row.first + 1 for row in change.batches if row.state.is_final)
+        said = Said(
+            self.state_epoch,
+            self._leader_epoch,
+            window.start,
+            window.settled_count() + newly,
+            tuple(StateBatch(row.first, row.last, row.state, row.count) for row in change.batches),
+        )
+        try:
+            self._parts.states.write(self.key, said)
+        except Refusal as refusal:
+            if refusal.code in (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH):
+                self.give_up()
+            raise _for_members(refusal) from None
+
+    # --- time, and the end
+
+    def _arm(self) -> None:
+        due = self.shared.next_expiry()
+        if self._timer is not None and (due is None or self._timer.when > due):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and due is not None:
+            self._timer = self._parts.clock.at(due, self._expire)
+
+    def give_up(self) -> None:
+        """Not to be used again: somebody else leads, or the state was set anew."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._give_up(self)
+        self.changed.fire()
+
+
+def _for_members(refusal: Refusal) -> Refusal:
+    return Refusal(_AFTER_WRITE.get(refusal.code, refusal.code), refusal.message)
+
+
+def _state(number: int) -> State:
+    return State(number) if number in State._value2member_map_ else State.ARCHIVED
+
+
+def _minus(acquired: Acquired, gone: Sequence[tuple[int, int]]) -> list[Acquired]:
+    """What is left without some ascending ranges."""
+    pieces, first = [], acquired.first
+    for begin, end in gone:
+        if end < first or begin > acquired.last:
+            continue
+        if begin > first:
+            pieces.append(Acquired(first, begin - 1, acquired.count))
+        first = end + 1
+    if first <= acquired.last:
+        pieces.append(Acquired(first, acquired.last, acquired.count))
+    return pieces

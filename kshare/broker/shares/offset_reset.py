@@ -1,0 +1,36 @@
+"""Where a group begins to read a partition that it has never read: `share.auto.offset.reset`."""
+
+from __future__ import annotations
+
+import re
+
+from kshare.broker.configs import Configs
+from kshare.broker.log import PartitionLog
+from kshare.broker.refusal import Refusal
+from kshare.protocol.error_codes import ErrorCode
+
+_SETTING = "share.auto.offset.reset"
+_DURATION = re.compile(
+    r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
+_MS = (86_400_000, 3_600_000, 60_000, 1000)
+
+
+def first_start(configs: Configs, group: str, log: PartitionLog, now: int) -> int:
+    """OFFSET_NOT_AVAILABLE when a duration is asked for and no record is as young, as brokers answer."""
+    reset = configs.group(group, _SETTING).lower()
+    if reset == "earliest":
+        return log.start_offset
+    if reset == "latest":
+        return log.high_watermark
+    found = log.first_from(now - duration_ms(reset))
+    if found is None:
+        raise Refusal(ErrorCode.OFFSET_NOT_AVAILABLE, f"no record is as young as {reset} says")
+    return found[1]
+
+
+def duration_ms(reset: str) -> int:
+    """Of by_duration:PnDTnHnMn.nS, which `configs` has checked."""
+    match = _DURATION.fullmatch(reset)
+    assert match, reset
+    return int(sum(float(part or 0) * unit for part, unit in zip(match.groups(), _MS, strict=True)))

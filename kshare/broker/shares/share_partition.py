@@ -1,0 +1,280 @@
+"""One share-partition: who may have which records, and what their word does.
+
+The states of a record are `delivery`'s table; where records stand is kept by `window`. This decides
+
+- what an acquisition hands out: released records first, then new ones, aligned to the log's batches (or to the
+  record, when the member asks for a strict limit), within the in-flight limit, poison in ever smaller company;
+- whether acknowledgements hold: all of a request's, or none;
+- what has to be written before a change takes effect: `Change` says it, and nothing has happened until `apply`.
+
+Never does IO and has no clock: time is passed in. Never sees a record, only offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.acquiring import Acquired, acquire_known, acquire_new
+from kshare.broker.shares.delivery import Cause, Delivery, Kind, Limits, State
+from kshare.broker.shares.window import Batch, Run, Window
+from kshare.protocol.error_codes import ErrorCode
+
+Span = tuple[int, int]
+"""First and last offset."""
+
+
+@dataclass(slots=True, frozen=True)
+class AckRange:
+    """What a member says about offsets: one kind for all of them, or one for each."""
+
+    first: int
+    last: int
+    kinds: tuple[Kind, ...]
+
+    def kind_of(self, offset: int) -> Kind:
+        return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
+
+
+@dataclass(slots=True, frozen=True)
+class StateBatch:
+    """Records in one state, as the share coordinator keeps them."""
+
+    first: int
+    last: int
+    state: State
+    count: int
+
+
+@dataclass(slots=True, frozen=True)
+class Buried:
+    """Archived records that belong into the dead letters."""
+
+    first: int
+    last: int
+    count: int
+    cause: Cause
+
+
+@dataclass(slots=True)
+class Change:
+    """New states that don't hold yet: first they are written, then applied."""
+
+    settled: list[tuple[Run, State]] = field(default_factory=list)
+    renewed: list[Delivery] = field(default_factory=list)
+    buried: list[Buried] = field(default_factory=list)
+
+    @property
+    def batches(self) -> list[StateBatch]:
+        """What is to be written, neighbours in one state together."""
+        rows: list[StateBatch] = []
+        for (first, last, delivery), state in self.settled:
+            row = StateBatch(first, last, state, delivery.count)
+            if rows and (rows[-1].last + 1, rows[-1].state, rows[-1].count) == (first, state, delivery.count):
+                row = StateBatch(rows.pop().first, last, state, delivery.count)
+            rows.append(row)
+        return rows
+
+    def settle(self, run: Run, state: State, cause: Cause | None = None) -> None:
+        self.settled.append((run, state))
+        if cause is not None:
+            self._bury(run, cause)
+
+    def _bury(self, run: Run, cause: Cause) -> None:
+        first, last, delivery = run
+        if self.buried:
+            before = self.buried[-1]
+            if (before.last + 1, before.count, before.cause) == (first, delivery.count, cause):
+                self.buried[-1] = Buried(before.first, last, before.count, cause)
+                return
+        self.buried.append(Buried(first, last, delivery.count, cause))
+
+
+class SharePartition:
+    """The state of one partition for one group, at its leader."""
+
+    def __init__(self, start: int, known: Iterable[StateBatch] = ()) -> None:
+        """`known` is what was written before; offsets between them were acquired once, and are available."""
+        self.window = Window(start)
+        for row in sorted(known, key=lambda row: row.first):
+            first = max(row.first, start)
+            if row.last < first:
+                continue
+            if first > self.window.end:
+                self.window.add(Batch(self.window.end, first - 1, Delivery()))
+            state = State.AVAILABLE if row.state is State.ACQUIRED else row.state
+            self.window.add(Batch(first, row.last, Delivery(state, row.count)))
+        self.window.advance()
+
+    @property
+    def start_offset(self) -> int:
+        return self.window.start
+
+    def can_acquire(self, limits: Limits) -> bool:
+        """Released records may always be had again; new ones while there is room in flight."""
+        window = self.window
+        return window.next_available() != window.end or window.count < limits.in_flight
+
+    # --- acquiring
+
+    def acquire(
+        self,
+        member: str,
+        spans: Sequence[Span],
+        *,
+        most: int,
+        batch_size: int,
+        is_strict: bool,
+        limits: Limits,
+        now: int,
+    ) -> list[Acquired]:
+        """Hands out records from what was read at `window.next_available()`; `spans` are the log's batches."""
+        window = self.window
+        if not spans or most <= 0:
+            return []
+        lock_until = now + limits.lock_ms
+        last = spans[-1][1]
+        room = min(most, limits.in_flight - window.count)
+        if room <= 0:
+            begin = window.next_available()
+            if begin >= window.end:
+                return []
+            room, last = min(most, window.end - begin), window.end - 1
+        acquired: list[Acquired] = []
+        position = max(spans[0][0], window.start)
+        for batch in window.between(position, last):
+            if room <= 0:
+                return acquired
+            if batch.first > position:
+                taken = acquire_new(
+                    window,
+                    member,
+                    spans,
+                    (position, batch.first - 1),
+                    room,
+                    batch_size,
+                    is_strict,
+                    lock_until,
+                )
+                acquired += taken
+                room -= sum(each.size for each in taken)
+                if room <= 0:
+                    return acquired
+            taken, is_end = acquire_known(
+                batch, member, (position, last), room, is_strict, limits, lock_until
+            )
+            acquired += taken
+            room -= sum(each.size for each in taken)
+            if is_end:
+                return acquired
+            position = max(position, batch.last + 1)
+        if room > 0 and position <= last and position >= window.end:
+            acquired += acquire_new(
+                window, member, spans, (position, last), room, batch_size, is_strict, lock_until
+            )
+        return acquired
+
+    # --- what members say
+
+    def acknowledge(self, member: str, ranges: Iterable[AckRange], limits: Limits) -> Change:
+        """All ranges hold, or none: Refusal with INVALID_REQUEST or INVALID_RECORD_STATE."""
+        change = Change()
+        for each in ranges:
+            if each.last < self.window.start:
+                continue
+            if (
+                not self.window.knows_before(max(each.first, self.window.start))
+                or each.last >= self.window.end
+            ):
+                raise Refusal(ErrorCode.INVALID_REQUEST, "nothing was ever acquired there")
+            for batch in self.window.between(max(each.first, self.window.start), each.last):
+                self._acknowledge_batch(change, member, batch, each, limits)
+        return change
+
+    def _acknowledge_batch(
+        self, change: Change, member: str, batch: Batch, said: AckRange, limits: Limits
+    ) -> None:
+        first = max(said.first, self.window.start)
+        is_whole = first <= batch.first and said.last >= batch.last and len(said.kinds) == 1
+        if not is_whole:
+            batch.split()
+        for run in batch.runs():
+            if run[1] < first or run[0] > said.last:
+                continue
+            if not run[2].is_held_by(member):
+                raise Refusal(ErrorCode.INVALID_RECORD_STATE, "not acquired by this member")
+            _obey(change, run, said.kind_of(max(run[0], first)), limits)
+
+    def release(self, member: str, limits: Limits) -> Change:
+        """A session has ended: whatever it held goes back."""
+        return self._give_back([run for run in self.window.runs() if run[2].is_held_by(member)], limits)
+
+    def expire(self, now: int, limits: Limits) -> Change:
+        """Locks that have run out."""
+        return self._give_back([run for run in self.window.runs() if _is_over(run[2], now)], limits)
+
+    def next_expiry(self) -> int | None:
+        """When the next lock runs out."""
+        return min(
+            (
+                delivery.lock_until
+                for _, _, delivery in self.window.runs()
+                if delivery.state is State.ACQUIRED
+            ),
+            default=None,
+        )
+
+    def _give_back(self, runs: Iterable[Run], limits: Limits) -> Change:
+        change = Change()
+        for run in runs:
+            _obey(change, run, Kind.RELEASE, limits)
+        return change
+
+    def apply(self, change: Change, now: int, limits: Limits) -> None:
+        """The change has been written: it holds."""
+        for delivery in change.renewed:
+            delivery.lock_until = now + limits.lock_ms
+        for (_, _, delivery), state in change.settled:
+            delivery.settle(state)
+        self.window.advance()
+
+    # --- what happens to the log
+
+    def move_start(self, log_start: int) -> bool:
+        """The log begins later now. What was available before is gone, what is acquired may still be acknowledged."""
+        window = self.window
+        if log_start <= window.start:
+            return False
+        if log_start >= window.end and not any(run[2].state is State.ACQUIRED for run in window.runs()):
+            window.reset(log_start)
+            return True
+        for batch in window.between(window.start, log_start - 1):
+            if batch.records is None and batch.last >= log_start and batch.whole.state is State.AVAILABLE:
+                batch.split()
+            for first, _, delivery in batch.runs():
+                if first < log_start and delivery.state is State.AVAILABLE:
+                    delivery.settle(State.ARCHIVED)
+        window.start = log_start
+        window.end = max(window.end, log_start)
+        if not window.batches or window.batches[0].first >= log_start:
+            window.advance()
+        return True
+
+
+def _is_over(delivery: Delivery, now: int) -> bool:
+    return delivery.state is State.ACQUIRED and delivery.lock_until <= now
+
+
+def _obey(change: Change, run: Run, kind: Kind, limits: Limits) -> None:
+    if kind is Kind.RENEW:
+        change.renewed.append(run[2])
+    elif kind is Kind.ACCEPT:
+        change.settle(run, State.ACKNOWLEDGED)
+    elif kind is Kind.REJECT:
+        change.settle(run, State.ARCHIVED, Cause.REJECTED)
+    elif kind is Kind.GAP:
+        change.settle(run, State.ARCHIVED)
+    else:
+        state = limits.after_release(run[2].count)
+        change.settle(run, state, Cause.TOO_MANY_DELIVERIES if state is State.ARCHIVED else None)

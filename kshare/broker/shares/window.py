@@ -1,0 +1,128 @@
+"""The window of records in flight: from the share-partition's start offset (SPSO) to its end offset (SPEO).
+
+A batch that was acquired at once is one entry with one Delivery. When its records part ways it is split, and each has
+its own. Nothing here knows members' rights or limits: `share_partition` decides with what is found here.
+
+    start                                        end
+      |  batch, whole   | batch, split: . . . .  |  …what was never acquired
+      |  [ acquired 1 ] | [ ok . ok x ok ]       |
+
+Before the start everything is settled; behind the end everything is available. Offsets between two batches (where the
+log has no records) belong to nobody and count as settled.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from kshare.broker.shares.delivery import Delivery, State
+
+Run = tuple[int, int, Delivery]
+"""First offset, last offset, what holds for all of them."""
+
+
+class Batch:
+    """Records that were acquired together."""
+
+    __slots__ = ("first", "last", "records", "whole")
+
+    def __init__(self, first: int, last: int, whole: Delivery) -> None:
+        self.first = first
+        self.last = last
+        self.whole = whole
+        self.records: list[Delivery] | None = None
+        """One each, once they differ; `whole` means nothing then."""
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def split(self) -> list[Delivery]:
+        if self.records is None:
+            self.records = [self.whole.copy() for _ in range(self.size)]
+        return self.records
+
+    def runs(self) -> Iterator[Run]:
+        """The deliveries of the batch: one for all while it is whole, else one a record."""
+        if self.records is None:
+            yield self.first, self.last, self.whole
+        else:
+            for offset, delivery in enumerate(self.records, start=self.first):
+                yield offset, offset, delivery
+
+
+class Window:
+    """Batches in the order of their offsets."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        """SPSO: the first offset that isn't settled."""
+        self.end = start
+        """One behind the last offset in flight (SPEO is the one before)."""
+        self.batches: list[Batch] = []
+        self._firsts: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many offsets the window spans, settled ones included: what the in-flight limit counts."""
+        return self.end - self.start
+
+    def add(self, batch: Batch) -> None:
+        index = bisect_right(self._firsts, batch.first)
+        self.batches.insert(index, batch)
+        self._firsts.insert(index, batch.first)
+        if index == 0 and self.start < batch.first:
+            self.start = batch.first
+        self.end = max(self.end, batch.last + 1)
+
+    def between(self, first: int, last: int) -> list[Batch]:
+        """The batches that have offsets from `first` to `last`."""
+        begin = max(bisect_right(self._firsts, first) - 1, 0)
+        if self.batches and self.batches[begin].last < first:
+            begin += 1
+        return self.batches[begin : bisect_right(self._firsts, last)]
+
+    def knows_before(self, offset: int) -> bool:
+        """Whether a batch begins at or before an offset."""
+        return bool(self._firsts) and self._firsts[0] <= offset
+
+    def runs(self) -> Iterator[Run]:
+        for batch in self.batches:
+            yield from batch.runs()
+
+    def next_available(self) -> int:
+        """Where the next fetch begins: the first available offset, in the window or behind it."""
+        for batch in self.batches:
+            for first, last, delivery in batch.runs():
+                if delivery.state is State.AVAILABLE and last >= self.start:
+                    return max(first, self.start)
+        return self.end
+
+    def settled_count(self) -> int:
+        """How many records in the window need no further delivery."""
+        return sum(
+            last - max(first, self.start) + 1
+            for first, last, delivery in self.runs()
+            if delivery.state.is_final and last >= self.start
+        )
+
+    def advance(self) -> None:
+        """Moves the start over everything that is settled, and forgets it."""
+        while self.batches:
+            batch = self.batches[0]
+            first_open = next(
+                (first for first, last, delivery in batch.runs() if not delivery.state.is_final), None
+            )
+            if first_open is not None:
+                self.start = max(self.start, first_open)
+                return
+            self.start = max(self.start, batch.last + 1)
+            del self.batches[0], self._firsts[0]
+        self.start = self.end = max(self.start, self.end)
+
+    def reset(self, start: int) -> None:
+        """Forgets everything, and begins anew."""
+        self.start = self.end = start
+        self.batches.clear()
+        self._firsts.clear()
