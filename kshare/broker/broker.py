@@ -21,6 +21,7 @@ from kshare.broker.share_state.coordinator import ShareCoordinator
 from kshare.broker.shares.shares import Shares
 from kshare.broker.shares.surroundings import Surroundings
 from kshare.broker.transactions import Transactions
+from kshare.broker.upkeep import Upkeep
 
 
 def random_uuid() -> bytes:
@@ -53,6 +54,7 @@ class Broker:
         self.transactions.ended.append(offsets.end_transaction)
         self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
         self.faults = Faults()
+        self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
         """Called before every answer: whoever keeps state outside of memory writes it now."""
         self.share_states = ShareCoordinator(self.cluster, self.configs, self.clock)

@@ -297,6 +297,7 @@ class Cluster:
         return LogLimits(
             self.configs.topic_number(topic, "max.message.bytes"),
             self.configs.topic(topic, "message.timestamp.type") == "LogAppendTime",
+            "compact" in self.configs.topic(topic, "cleanup.policy") and topic not in _PARTITION_COUNTS,
         )
 
     def _apply_limits(self) -> None:

@@ -96,10 +96,12 @@ class LogLimits:
 
     max_batch_bytes: int = 1_048_588
     uses_append_time: bool = False
+    needs_keys: bool = False
+    """Of compacted topics, whose records are looked at one by one for that."""
 
 
 class PartitionLog:
-    """In memory; whoever wants it on disk too sets `on_append` and `on_start_moved`."""
+    """In memory; whoever wants it on disk too sets the `on_...` calls."""
 
     def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()
@@ -109,6 +111,7 @@ class PartitionLog:
         self.aborted: list[AbortedTransaction] = []
         self.on_append: Callable[[StoredBatch], None] | None = None
         self.on_start_moved: Callable[[int], None] | None = None
+        self.on_replaced: Callable[[], None] | None = None
         self._batches: list[StoredBatch] = []
         self._bases: list[int] = []
         self._start = start_offset
@@ -214,6 +217,8 @@ class PartitionLog:
                 raise Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
             if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
                 raise Refusal(ErrorCode.INVALID_RECORD, "the offsets of a batch don't fit its records")
+            if self.limits.needs_keys and any(record.key is None for record in batch):
+                raise Refusal(ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key")
         return batch
 
     def delete_before(self, offset: int) -> None:
@@ -237,6 +242,8 @@ class PartitionLog:
         self._batches = list(kept)
         self._bases = [batch.base_offset for batch in kept]
         self.size = sum(batch.size for batch in kept)
+        if self.on_replaced is not None:
+            self.on_replaced()
 
     # --- reading
 

@@ -94,6 +94,7 @@ class DataFolder:
         if has_dead:
             file.rewrite(log.batches_from(start))
         log.on_append = file.append
+        log.on_replaced = lambda: file.rewrite(log.batches_from(log.start_offset))
         log.on_start_moved = lambda _: self._mark()
 
     def _delete_logs(self, topic: Topic) -> None:
