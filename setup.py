@@ -15,9 +15,10 @@ INLINED = {"memory", "bigendian", "__init__"}
 """Their `.pxd` files hold C bodies for compiled callers; they themselves stay Python."""
 
 DIRECTIVES = {"language_level": 3}
+# Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
+HAND_WRITTEN = {"annotation_typing": False}
 RECORD_DIRECTIVES = {
-    # Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
-    "annotation_typing": False,
+    **HAND_WRITTEN,
     # The sources compare every position before they read there. Messages don't: they rely on IndexError.
     "boundscheck": False,
     "wraparound": False,
@@ -31,8 +32,10 @@ def compiled_modules() -> list[Path]:
 
 
 def directives_for(module: str) -> dict[str, object]:
+    if module.startswith("kshare.protocol.messages."):
+        return DIRECTIVES
     is_record_decoder = module.startswith("kshare.protocol.record")
-    return {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else {})}
+    return {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else HAND_WRITTEN)}
 
 
 class BuildIfPossible(build_ext):

@@ -1,4 +1,4 @@
-"""The messages without their compiled form: the same tests in a process of their own, where no `.so` is looked at."""
+"""Compiled modules as plain Python: the same tests in a process of their own, where no `.so` is looked at."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ COMPILED = (
 )
 
 
-def test_messages_pass_the_same_tests_uncompiled() -> None:
-    tests = [
-        f"tests/protocol/test_{name}.py" for name in ("messages", "hostile", "golden", "frames", "by_name")
-    ]
+def _passes_uncompiled(*arguments: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.helpers.source_only", "-k", COMPILED, *tests],
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.helpers.source_only", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -27,3 +24,15 @@ def test_messages_pass_the_same_tests_uncompiled() -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
     assert "kshare from its sources" in done.stdout
+
+
+def test_messages_pass_the_same_tests_uncompiled() -> None:
+    tests = [
+        f"tests/protocol/test_{name}.py" for name in ("messages", "hostile", "golden", "frames", "by_name")
+    ]
+    _passes_uncompiled("-k", COMPILED, *tests)
+
+
+def test_what_users_hold_passes_the_same_tests_uncompiled() -> None:
+    tests = [f"tests/client/test_{name}.py" for name in ("record", "streams", "deserialize", "fetch")]
+    _passes_uncompiled(*tests, "tests/state/test_acks.py")

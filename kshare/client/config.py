@@ -17,7 +17,7 @@ from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
 
 Acknowledgement = Literal["implicit", "explicit"]
-Acquire = Literal["batches", "records"]
+Acquire = Literal["auto", "batches", "records"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,11 @@ class ConsumerConfig:
     topics: tuple[str, ...] = ()
     acknowledgement: Acknowledgement = "implicit"
     """implicit: accepted when the loop comes back for the next. explicit: nothing is settled without your word."""
-    acquire: Acquire = "batches"
-    """batches: whole batches, for speed. records: never more than max_records at once, for slow handlers."""
-    max_records: int = 2000
-    """The most records to hold at once."""
+    acquire: Acquire = "auto"
+    """batches: whole batches of the producer's, so a few more than were asked for. records: exactly so many (from Kafka
+    4.2 on). auto: batches where your code is quick, records where it is slow."""
+    max_records: int = 10_000
+    """The most records to hold at once. Fewer are, if your code gets through fewer in a quarter of a second."""
     renew_leases: bool = True
     """Keep the lock of records that your code still works on (brokers from Kafka 4.2 on)."""
     longest_lease: float = 300.0
@@ -97,7 +98,7 @@ class ConsumerConfig:
                 raise ConfigError(f"{name} must be a non-empty string, not {getattr(self, name)!r}")
         for name, allowed in (
             ("acknowledgement", ("implicit", "explicit")),
-            ("acquire", ("batches", "records")),
+            ("acquire", ("auto", "batches", "records")),
             ("on_poison", ("raise", "reject", "release")),
         ):
             if getattr(self, name) not in allowed:

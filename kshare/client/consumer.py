@@ -16,13 +16,15 @@ from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import checkpoint
 
 from kshare.client.config import ConsumerConfig, topic_names
+from kshare.client.deserialize import Reader
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
 from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch
-from kshare.client.streams import BatchStream, RecordStream
+from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
@@ -31,6 +33,7 @@ from kshare.state.leases import LeaseKeeper
 
 TopicPartition = tuple[str, int]
 _RENEWING_VERSION = 2
+_STRETCH_S = 0.005
 
 
 class ShareConsumer:
@@ -41,6 +44,7 @@ class ShareConsumer:
         self._settings = self.config.net_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled)
         self._holdings: Holdings | None = None
+        self._shelf = Shelf()
 
     async def __aenter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
@@ -74,7 +78,12 @@ class ShareConsumer:
                 keeper = LeaseKeeper(
                     can_renew=self.config.renew_leases and speaks_renewal, longest_s=self.config.longest_lease
                 )
-                holdings = Holdings(most=self.config.max_records, keeper=keeper, clock=anyio.current_time)
+                holdings = Holdings(
+                    most=self.config.max_records,
+                    keeper=keeper,
+                    clock=anyio.current_time,
+                    reader=_reader(self.config),
+                )
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
                     self._holdings = holdings
@@ -94,11 +103,13 @@ class ShareConsumer:
 
     def __aiter__(self) -> RecordStream:
         """Record by record."""
-        return RecordStream(self._next_batch, self._held().tell, is_implicit=self._is_implicit)
+        self._held()
+        return RecordStream(self, self._shelf, is_implicit=self._is_implicit)
 
     def batches(self) -> BatchStream:
         """Batch by batch: records of one partition that were acquired together."""
-        return BatchStream(self._next_batch, self._held().tell, is_implicit=self._is_implicit)
+        self._held()
+        return BatchStream(self, self._shelf, is_implicit=self._is_implicit)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until everything acknowledged so far is confirmed or refused; says which, by partition, since last time.
@@ -106,6 +117,7 @@ class ShareConsumer:
         Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
         """
         holdings = self._held()
+        holdings.committers += 1
         try:
             with anyio.fail_after(self.config.request_timeout):
                 holdings.tell()
@@ -115,6 +127,8 @@ class ShareConsumer:
             raise RequestTimedOut(
                 "acknowledgements weren't confirmed in time; what became of them is open"
             ) from None
+        finally:
+            holdings.committers -= 1
         results, holdings.results = holdings.results, {}
         return {
             (self._member.name_of(topic_id) or topic_id.hex(), number): _error(code)
@@ -135,8 +149,14 @@ class ShareConsumer:
         self._held()
         self._member.subscribe(topic_names(topics))
 
-    async def _next_batch(self) -> ShareBatch:
+    def stretch(self) -> int:
+        """How many records may go by before everything else has to run again."""
+        return self._held().pace.within(_STRETCH_S)
+
+    async def next_batch(self) -> ShareBatch:
+        """Records of one partition that were acquired together; what `batches` gives, without accepting anything."""
         holdings = self._held()
+        await checkpoint()
         while True:
             batch = holdings.next_batch()
             if batch:
@@ -146,9 +166,18 @@ class ShareConsumer:
                 continue
             if self._member.failure:
                 raise self._member.failure
+            await self._arrival(holdings)
+
+    @staticmethod
+    async def _arrival(holdings: Holdings) -> None:
+        if holdings.arrived.is_set():
             holdings.arrived = anyio.Event()
+        holdings.askers += 1
+        try:
             holdings.tell()
             await holdings.arrived.wait()
+        finally:
+            holdings.askers -= 1
 
     @property
     def _is_implicit(self) -> bool:
@@ -158,6 +187,12 @@ class ShareConsumer:
         if self._holdings is None:
             raise KshareError("the consumer isn't open: write `async with ShareConsumer(...) as consumer:`")
         return self._holdings
+
+
+def _reader(config: ConsumerConfig) -> Reader | None:
+    if config.key_deserializer is None and config.value_deserializer is None:
+        return None
+    return Reader(config.key_deserializer, config.value_deserializer, config.on_poison)
 
 
 def _error(code: int | None) -> KshareError | None:

@@ -7,10 +7,10 @@ others of its batch along. Never logs what is in a record: that may be anybody's
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, cast
 
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
 
@@ -33,11 +33,13 @@ class ReadRecord(ShareRecord, Generic[KeyT, ValueT]):
 
 
 class Reader:
-    """Turns batches into records by the user's functions; `on_poison` says what becomes of those that make one raise.
+    """Turns keys and values by the user's functions; `on_poison` says what becomes of records that make one raise.
 
     raise: DeserializationFailed, with the record to be settled by hand; asked for the next, the batch goes on.
     reject, release: settled so, logged, and the next record comes.
     """
+
+    kind: type[ShareRecord] = ReadRecord
 
     def __init__(
         self, key: Deserializer | None, value: Deserializer | None, on_poison: OnPoison = "raise"
@@ -46,22 +48,20 @@ class Reader:
         self.value = value
         self.on_poison = on_poison
 
-    def records(self, batch: ShareBatch) -> Iterator[ReadRecord[Any, Any]]:
-        """Those that are still ours when it is their turn."""
-        return _Reading(self, batch)
-
-    def read(self, batch: ShareBatch, record: Record) -> ReadRecord[Any, Any] | None:
-        """None: it was settled, since it can't be read."""
-        made: ReadRecord[Any, Any] = ReadRecord(batch, record)
+    def read(self, record: ShareRecord) -> bool:
+        """Fill in key and value; False: it was settled, since it can't be read."""
+        made = cast("ReadRecord[Any, Any]", record)
+        made.key, made.value = Record.key.__get__(record), Record.value.__get__(record)
         part = "key"
         try:
-            made.key = _turned(self.key, record.key)
+            key = _turned(self.key, made.key)
             part = "value"
-            made.value = _turned(self.value, record.value)
+            value = _turned(self.value, made.value)
         except Exception as error:
-            self._poisoned(ShareRecord(batch, record), part, error)
-            return None
-        return made
+            self._poisoned(made, part, error)
+            return False
+        made.key, made.value = key, value
+        return True
 
     def _poisoned(self, record: ShareRecord, part: str, error: Exception) -> None:
         failure = DeserializationFailed(record, part, error)
@@ -72,26 +72,6 @@ class Reader:
             record.reject() if self.on_poison == "reject" else record.release()
         except AcknowledgeError:
             log.info("%r: its lease was over already", record)
-
-
-class _Reading:
-    """A class and not a generator: those end at the first exception, and with them the rest of the batch."""
-
-    def __init__(self, reader: Reader, batch: ShareBatch) -> None:
-        self._reader = reader
-        self._batch = batch
-        self._raw = batch.raw()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ReadRecord[Any, Any]:
-        for record in self._raw:
-            if self._batch.lease.is_held(record.offset):
-                made = self._reader.read(self._batch, record)
-                if made is not None:
-                    return made
-        raise StopIteration
 
 
 def _turned(function: Deserializer | None, data: bytes | None) -> Any:

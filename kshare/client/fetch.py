@@ -2,10 +2,13 @@
 
 Moves values between `net`, `state` and the consumer's holdings. All it decides is what the next request is for:
 
-    renewals due                                     → acknowledge them (a request of their own)
-    room for records, or partitions to add or forget → fetch, acknowledgements go along
-    acknowledgements alone                           → acknowledge
-    nothing                                          → wait for a decision, or for a lease to be looked after
+    renewals due                                → acknowledge them (a request of their own)
+    partitions to add or forget                 → fetch, acknowledgements go along
+    room, and the broker has more               → fetch, acknowledgements go along
+    room, and the broker must wait for more     → acknowledge first, then fetch: nothing waits behind it
+    no room, and acknowledgements that have     → acknowledge
+    waited, are the last or are waited for
+    nothing                                     → wait for a decision, or for a lease to be looked after
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from kshare.client.holdings import Holdings
 from kshare.errors import ConnectionLost, DecodeError, RequestTimedOut
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
+from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
-from kshare.state.session import Acks, Answer, FetchLimits, Leader, Partition, Sent, ShareSession
+from kshare.state.lease import Partition
+from kshare.state.session import Acks, Answer, FetchLimits, Leader, Sent, ShareSession
 
 log = logging.getLogger("kshare.client")
 
@@ -30,9 +35,19 @@ Ask = Callable[[Request[Any], float], Awaitable[Any]]
 """Sends a request to this broker and waits for its answer, so many seconds at most."""
 
 IDLE_WAIT_MS = 500
-"""How long the broker may wait for records while nobody waits for an acknowledgement to leave."""
-BUSY_WAIT_MS = 50
-"""The same while records are in the user's hands: their acknowledgements wait behind this fetch."""
+"""How long the broker may wait for records while no acknowledgement can be in need of leaving."""
+BUSY_WAIT_MS = 25
+"""As short as it gets while records are in the user's hands: their acknowledgements wait behind this fetch."""
+_BUSY_SHARE = 0.25
+"""Of the time that the user spends on a record: an acknowledgement that comes so much later makes no difference."""
+LINGER_S = 0.05
+"""How long acknowledgements wait for others, or for a fetch to go along with, while there is more in hand."""
+GRACE_S = 0.005
+"""How long to wait for a user who has just been given all there was: most decide at once, and then a fetch may wait."""
+STRICT_BELOW = 500
+"""Fetches for fewer records ask for exactly so many: a whole batch would be more than is got through soon."""
+PLENTY = 500
+"""A fetch that brings as many, or half of what it asked for, has left more behind: the next won't wait."""
 _PAUSE_AFTER_ERROR_S = 0.1
 
 
@@ -58,15 +73,19 @@ class NodeSession:
         self._name_of = name_of
         self._on_moved = on_moved
         self._closing = False
+        self._has_plenty = True
+        self._brought_at = 0.0
+        self._decided_at: float | None = None
 
     async def run(self) -> None:
         """Until `close`; survives whatever happens to the connection."""
         while not self._closing:
-            decided = self._holdings.listen()
+            told = self._holdings.listen()
+            now = anyio.current_time()
             self._holdings.look_after_leases(self.books)
-            sent = self._next()
+            sent = self._next(now)
             if sent is None:
-                await self._wait(decided)
+                await self._wait(told, now)
             elif not await self._exchange(sent):
                 await anyio.sleep(_PAUSE_AFTER_ERROR_S)
 
@@ -104,33 +123,59 @@ class NodeSession:
 
     # --- what is next
 
-    def _next(self) -> Sent | None:
+    def _next(self, now: float) -> Sent | None:
         if self.session.is_open:
             renewals = self._take(renewals=True)
             if renewals:
                 return self.session.acknowledge(renewals, is_renewing=True)
         if self.session.has_news and (self.session.wanted or self.session.is_open):
             return self._fetch()
-        if self.session.wanted and self._has_room():
-            return self._fetch()
-        acks = self._take(renewals=False)
-        return self.session.acknowledge(acks) if acks else None
+        has_acks = self._note_decisions(now)
+        wants_more = bool(self.session.wanted) and self._holdings.wants_more
+        if has_acks and (self._is_urgent(now) or (wants_more and not self._has_plenty)):
+            acks = self._take(renewals=False)
+            if acks:
+                return self.session.acknowledge(acks)
+        return self._fetch() if wants_more and self._grace(now) <= 0 else None
 
-    def _has_room(self) -> bool:
-        """Fetching early keeps the user busy; fetching for little room costs a round trip for little."""
-        held = self._holdings.held
-        return held == 0 or (self._holdings.waiting == 0 and held <= self._holdings.most // 2)
+    def _note_decisions(self, now: float) -> bool:
+        """Whether there is something to acknowledge, and since when."""
+        if not self.session.is_open or not any(acks.has_decided for acks in self.books.values()):
+            self._decided_at = None
+            return False
+        if self._decided_at is None:
+            self._decided_at = now
+        return True
+
+    def _is_urgent(self, now: float) -> bool:
+        """Acknowledgements that go alone, at once: nothing is left to wait for, or they have waited."""
+        holdings = self._holdings
+        if holdings.committers or not self.session.wanted:
+            return True
+        waited = self._decided_at is not None and now >= self._decided_at + LINGER_S
+        return waited and not (self._has_plenty and holdings.wants_more)
+
+    def _grace(self, now: float) -> float:
+        """Seconds to wait before a fetch that may have to wait at the broker."""
+        if self._has_plenty or not self._holdings.tally.undecided or self._holdings.is_asked:
+            return 0.0
+        return self._brought_at + GRACE_S - now
 
     def _fetch(self) -> Sent:
-        held = self._holdings.held
-        room = max(1, self._holdings.most - held)
+        acks = self._take(renewals=False)
+        room = self._holdings.room
+        mode = self._config.acquire
         limits = FetchLimits(
             max_records=room,
             batch_size=room,
-            max_wait_ms=BUSY_WAIT_MS if held else IDLE_WAIT_MS,
-            is_strict=self._config.acquire == "records",
+            max_wait_ms=self._busy_wait_ms() if acks or self._holdings.tally.undecided else IDLE_WAIT_MS,
+            is_strict=mode == "records" or (mode == "auto" and room < STRICT_BELOW),
         )
-        return self.session.fetch(limits, self._take(renewals=False))
+        return self.session.fetch(limits, acks)
+
+    def _busy_wait_ms(self) -> int:
+        rate = self._holdings.pace.rate
+        return min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(_BUSY_SHARE * 1000 / rate))) if rate else BUSY_WAIT_MS
 
     def _take(self, *, renewals: bool) -> Acks:
         if not self.session.is_open:
@@ -138,11 +183,22 @@ class NodeSession:
         found = {partition: acks.take(renewals=renewals) for partition, acks in self.books.items()}
         return {partition: ranges for partition, ranges in found.items() if ranges}
 
-    async def _wait(self, decided: anyio.Event) -> None:
-        wake_at = self._holdings.keeper.wake_at
-        pause = 60.0 if wake_at is None else max(0.01, wake_at - anyio.current_time())
-        with anyio.move_on_after(pause):
-            await decided.wait()
+    async def _wait(self, told: anyio.Event, now: float) -> None:
+        """Until something can be different."""
+        tally = self._holdings.tally
+        tally.ring_at(self._holdings.pace.target // 2)
+        until = now + 60.0
+        if self._holdings.keeper.wake_at is not None:
+            until = min(until, self._holdings.keeper.wake_at)
+        if self._decided_at is None:
+            tally.ring_at(tally.undecided - 1)
+        else:
+            until = min(until, self._decided_at + LINGER_S)
+        if self.session.wanted and self._holdings.wants_more:
+            tally.ring_at(0)
+            until = min(until, now + self._grace(now))
+        with anyio.move_on_after(max(0.001, until - now)):
+            await told.wait()
 
     # --- an exchange
 
@@ -171,6 +227,14 @@ class NodeSession:
             else:
                 self._holdings.on_outcomes(acks.on_answer(answer.acknowledged[partition]))
                 self._holdings.forget(acks)
+        if isinstance(sent.request, ShareFetchRequest):
+            brought = sum(
+                one.last_offset - one.first_offset + 1
+                for _, data in answer.acquired
+                for one in data.acquired_records
+            )
+            self._has_plenty = brought >= min(PLENTY, (sent.request.max_records + 1) // 2)
+            self._brought_at = anyio.current_time()
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             acks = self.books.setdefault(partition, PartitionAcks(partition))

@@ -27,8 +27,9 @@ from kshare.net.pool import Pool
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
+from kshare.state.lease import Partition
 from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
-from kshare.state.session import Leader, Partition, ShareSession
+from kshare.state.session import Leader, ShareSession
 
 log = logging.getLogger("kshare.client")
 
@@ -192,6 +193,7 @@ class GroupMember:
                 found = self._cluster.leader_of(topic_id, number)
                 if found:
                     wanted.setdefault(found[0], []).append((topic_id, number))
+        self._holdings.sources = len(wanted)
         for node in wanted.keys() - self._nodes.keys():
             self._start(node)
         for number, session in self._nodes.items():

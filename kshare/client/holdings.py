@@ -12,31 +12,41 @@ from collections.abc import Callable, Iterable
 
 import anyio
 
-from kshare.client.record import ShareBatch, mark_gaps
+from kshare.client.record import Reads, ShareBatch, mark_gaps
 from kshare.errors import CorruptBatchError
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.accepted import AcceptedMemory
-from kshare.state.acks import ACCEPT, HELD, RELEASE, RENEW, Lease, Outcome, PartitionAcks
+from kshare.state.acks import Outcome, PartitionAcks
+from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
-from kshare.state.session import Partition
+from kshare.state.pace import Pace
 
 log = logging.getLogger("kshare.client")
 
 
 class Holdings:
-    """`decided` is set whenever an acknowledgement could go out, `arrived` whenever a batch could be handed out."""
+    """`arrived` is set whenever a batch could be handed out; `listen` hears of decisions."""
 
-    def __init__(self, *, most: int, keeper: LeaseKeeper, clock: Callable[[], float]) -> None:
-        self.most = most
+    def __init__(
+        self, *, most: int, keeper: LeaseKeeper, clock: Callable[[], float], reader: Reads | None = None
+    ) -> None:
+        self.pace = Pace(most)
+        self.tally = Tally(self.tell)
         self.keeper = keeper
         self.memory = AcceptedMemory()
-        self.leases: set[Lease] = set()
+        self.sources = 1
+        """Brokers that are fetched from: they share what room there is."""
+        self.askers = 0
+        """Tasks of the user's that wait for a batch."""
+        self.committers = 0
+        """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
         self.results: dict[Partition, int | None] = {}
         """Since the last commit, by partition: 0 confirmed, an error code, None for an open outcome."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self._clock = clock
+        self._reader = reader
         self._waiting: deque[ShareBatch] = deque()
         self._listeners: list[anyio.Event] = []
         self.arrived = anyio.Event()
@@ -44,14 +54,18 @@ class Holdings:
     # --- room
 
     @property
-    def held(self) -> int:
-        """Undecided records, in a buffer or in the user's hands."""
-        return sum(lease.count(HELD) for lease in self.leases)
+    def is_asked(self) -> bool:
+        """The user waits for more: whatever is undecided is in its hands."""
+        return self.askers > 0 and not self._waiting
 
     @property
-    def waiting(self) -> int:
-        """Batches that nobody has asked for yet."""
-        return len(self._waiting)
+    def wants_more(self) -> bool:
+        return self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
+
+    @property
+    def room(self) -> int:
+        """How many records to ask a broker for."""
+        return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
 
     # --- in
 
@@ -63,9 +77,10 @@ class Holdings:
             first, last = acquired.first_offset, acquired.last_offset
             within = [batch for batch in batches if batch.base_offset <= last and first <= batch.last_offset]
             epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in within]
-            lease = Lease(acks.partition, first, last, acquired.delivery_count, epochs=epochs)
+            lease = Lease(
+                acks.partition, first, last, acquired.delivery_count, tally=self.tally, epochs=epochs
+            )
             acks.add(lease)
-            self.leases.add(lease)
             self.keeper.add(lease, lock_s, now)
             self._prepare(topic, lease, within)
 
@@ -80,8 +95,8 @@ class Holdings:
             lease.decide_held(RELEASE)
             return
         self._accept_again(lease)
-        if lease.count(HELD):
-            self._waiting.append(ShareBatch(topic, lease, batches, self.tell))
+        if lease.undecided:
+            self._waiting.append(ShareBatch(topic, lease, batches, self._reader))
             self.arrived.set()
 
     def _accept_again(self, lease: Lease) -> None:
@@ -96,9 +111,12 @@ class Holdings:
 
     def next_batch(self) -> ShareBatch | None:
         """The next that may still be handed out."""
+        now = self._clock()
+        self.pace.on_asked(now)
         while self._waiting:
             batch = self._waiting.popleft()
-            if self.keeper.hand_out(batch.lease, self._clock()) and len(batch):
+            if self.keeper.hand_out(batch.lease, now) and len(batch):
+                self.pace.on_handed(len(batch), now)
                 return batch
         return None
 
@@ -132,7 +150,6 @@ class Holdings:
         """Leases that are done, settled or lost."""
         done = [lease for lease in acks.leases if lease.is_done]
         self.keeper.remove(done)
-        self.leases.difference_update(done)
         acks.forget_done()
 
     def lose(self, acks: PartitionAcks) -> None:
@@ -140,12 +157,8 @@ class Holdings:
         for lease in acks.leases:
             for first, last, epoch in lease.accepted():
                 self.memory.remember(lease.partition, epoch, first, last)
-        leases = list(acks.leases)
-        outcomes = acks.on_silence()
-        acks.lose()
-        self.keeper.remove(leases)
-        self.leases.difference_update(leases)
-        self.on_outcomes(outcomes)
+        self.keeper.remove(acks.leases)
+        self.on_outcomes(acks.lose())
         self.tell()
 
     def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
@@ -159,6 +172,8 @@ class Holdings:
         for lease in due.capped:
             log.warning("%r is kept for longer than allowed and won't be renewed any more", lease)
         for acks in books.values():
-            for lease in acks.expire(now):
+            late, outcomes = acks.expire(now)
+            for lease in late:
                 log.warning("%r ran out: its records are given to somebody else", lease)
-                self.keeper.remove([lease])
+            self.keeper.remove(late)
+            self.on_outcomes(outcomes)

@@ -3,29 +3,51 @@
 A batch is one acquired range of one partition. Its records are read when it is iterated; to settle it as a whole costs
 the same for one record and for a thousand. Decides nothing but which offsets have no record (compaction, control
 batches): those are acknowledged as gaps.
+
+Compiled through `record.pxd`: a handle is the very object that the walk over the batch fills.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 from kshare.errors import AcknowledgeError
-from kshare.protocol.records import Batch, Record
-from kshare.state.acks import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease
+from kshare.protocol.record import Record, RecordWalk
+from kshare.protocol.records import Batch
+from kshare.state.lease import ACCEPT, GAP, REJECT, RELEASE, RENEW, Lease
 
 _HELD_RUN = re.compile(rb"\xff+")
 
 
-class ShareRecord:
+class Reads(Protocol):
+    """Turns keys and values into the user's objects."""
+
+    kind: type[ShareRecord]
+    """What it needs as a record."""
+
+    def read(self, record: ShareRecord) -> bool:
+        """False: it can't be read, and has been settled for that."""
+        ...
+
+
+class Settles(Protocol):
+    """Takes decisions to where leases live."""
+
+    def settle(self, lease: Lease, offset: int, kind: int) -> bool:
+        """False: too late."""
+        ...
+
+    def settle_all(self, lease: Lease, kind: int) -> None: ...
+
+
+class ShareRecord(Record):
     """One delivered record. It is yours until it is settled or its lease is over."""
 
-    __slots__ = ("_record", "batch", "offset")
+    __slots__ = ("batch",)
 
-    def __init__(self, batch: ShareBatch, record: Record) -> None:
-        self.batch = batch
-        self._record = record
-        self.offset = record.offset
+    batch: ShareBatch
 
     @property
     def topic(self) -> str:
@@ -34,27 +56,6 @@ class ShareRecord:
     @property
     def partition(self) -> int:
         return self.batch.partition
-
-    @property
-    def key(self) -> bytes | None:
-        return self._record.key
-
-    @property
-    def value(self) -> bytes | None:
-        return self._record.value
-
-    @property
-    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        return self._record.headers
-
-    @property
-    def timestamp(self) -> int:
-        """Milliseconds since 1970: the producer's clock, or the broker's if `has_append_time`."""
-        return self._record.timestamp
-
-    @property
-    def has_append_time(self) -> bool:
-        return self._record.has_append_time
 
     @property
     def delivery_count(self) -> int:
@@ -93,41 +94,37 @@ class ShareRecord:
 class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
-    __slots__ = ("_batches", "_on_decision", "_spans", "lease", "topic")
+    __slots__ = ("batches", "desk", "lease", "reader", "spans", "topic")
 
-    def __init__(
-        self, topic: str, lease: Lease, batches: list[Batch], on_decision: Callable[[], None]
-    ) -> None:
+    def __init__(self, topic: str, lease: Lease, batches: list[Batch], reader: Reads | None = None) -> None:
         self.topic = topic
         self.lease = lease
-        self._batches = batches
-        self._on_decision = on_decision
-        self._spans = held_spans(lease)
+        self.batches = batches
+        self.reader = reader
+        self.desk: Settles | None = None
+        """Takes decisions in the place of the lease: for users in another thread."""
+        self.spans = held_spans(lease)
+        """What was there to be handed out: first and last offset of each stretch."""
 
     @property
     def partition(self) -> int:
-        return self.lease.partition[1]
+        return int(self.lease.partition[1])
 
     @property
     def delivery_count(self) -> int:
         return self.lease.delivery_count
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self._spans)
+        return sum(last - first + 1 for first, last in self.spans)
 
-    def __iter__(self) -> Iterator[ShareRecord]:
+    def __iter__(self) -> Handles:
         """Those that are still ours when it is their turn: a lost lease ends it, for they will come again."""
-        lease = self.lease
-        first = lease.first
-        for batch in self._batches:
-            for record in batch.records(self._spans):
-                if lease.states[record.offset - first] == HELD or lease.is_held(record.offset):
-                    yield ShareRecord(self, record)
+        return Handles(self)
 
     def raw(self) -> Iterator[Record]:
-        """The records without handles of their own: for those who settle the batch as a whole."""
-        for batch in self._batches:
-            yield from batch.records(self._spans)
+        """The records as they are on the wire, without handles: for those who settle the batch as a whole."""
+        for batch in self.batches:
+            yield from batch.records(self.spans)
 
     def accept(self) -> None:
         """All that isn't settled yet; likewise the next three."""
@@ -143,19 +140,75 @@ class ShareBatch:
         self._settle_all(RENEW)
 
     def settle(self, offset: int, kind: int) -> None:
-        if not self.lease.decide(offset, kind):
+        """One record; AcknowledgeError when it is too late."""
+        if self.desk is None:
+            is_settled = self.lease.decide(offset, kind)
+        else:
+            is_settled = self.desk.settle(self.lease, offset, kind)
+        if not is_settled:
             raise AcknowledgeError(
                 f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
                 "it was acknowledged before, or its lease is over and the broker has given it to somebody else"
             )
-        self._on_decision()
 
     def _settle_all(self, kind: int) -> None:
-        self.lease.decide_held(kind)
-        self._on_decision()
+        if self.desk is None:
+            self.lease.decide_held(kind)
+        else:
+            self.desk.settle_all(self.lease, kind)
 
     def __repr__(self) -> str:
         return f"ShareBatch({self.topic}[{self.partition}]@{self.lease.first}..{self.lease.last})"
+
+
+class Handles:
+    """A walk over the batch's records that are still held."""
+
+    __slots__ = ("_batch", "_kind", "_lease", "_next_batch", "_reader", "_walk")
+
+    def __init__(self, batch: ShareBatch) -> None:
+        self._batch = batch
+        self._lease = batch.lease
+        self._reader = batch.reader
+        self._kind = ShareRecord if batch.reader is None else batch.reader.kind
+        self._next_batch = 0
+        self._walk: RecordWalk | None = None
+
+    def __iter__(self) -> Handles:
+        return self
+
+    def __next__(self) -> ShareRecord:
+        record = self.next_held()
+        if record is None:
+            raise StopIteration
+        return record
+
+    def next_held(self) -> ShareRecord | None:
+        """None at the end; asked again after an exception, it goes on behind the record that made it."""
+        while True:
+            walk = self._walk
+            if walk is None:
+                walk = self._open_next()
+            if walk is None:
+                return None
+            record = (
+                ShareRecord.__new__(ShareRecord) if self._reader is None else self._kind.__new__(self._kind)
+            )
+            while walk.step(record):
+                if self._lease.is_held(record.offset):
+                    record.batch = self._batch
+                    if self._reader is None or self._reader.read(record):
+                        return record
+                    record = self._kind.__new__(self._kind)
+            self._walk = None
+
+    def _open_next(self) -> RecordWalk | None:
+        batches = self._batch.batches
+        if self._next_batch == len(batches):
+            return None
+        self._walk = batches[self._next_batch].walk(self._batch.spans)
+        self._next_batch += 1
+        return self._walk
 
 
 def held_spans(lease: Lease) -> list[tuple[int, int]]:

@@ -165,10 +165,7 @@ class Batch:
 
         A malformed record raises CorruptBatchError when the iteration comes to it.
         """
-        if ranges is not None and len(ranges) == 1:
-            [(first, last)] = ranges
-            if first <= self.base_offset and last >= self.last_offset:
-                ranges = None
+        ranges = self._narrowed(ranges)
         walk = self.walk(ranges)
         return walk if _IS_COMPILED or ranges is not None else quick_records(walk)
 
@@ -183,8 +180,16 @@ class Batch:
             self.last_offset_delta,
             self.max_timestamp if self.has_append_time else self.base_timestamp,
             self.has_append_time,
-            ranges,
+            self._narrowed(ranges),
         )
+
+    def _narrowed(self, ranges: OffsetRanges | None) -> OffsetRanges | None:
+        """None if they leave nothing out: whoever walks need not look at them then."""
+        if ranges is not None and len(ranges) == 1:
+            [(first, last)] = ranges
+            if first <= self.base_offset and last >= self.last_offset:
+                return None
+        return ranges
 
     def _check(self) -> None:
         actual = crc32c.crc32c(self.view[header.CHECKSUM_BEHIND :])

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from typing import NamedTuple
 
-from kshare.state.session import Partition
+from kshare.state.lease import Partition
 
 
 class Span(NamedTuple):

@@ -1,7 +1,6 @@
 """What became of acquired records: from the user's word to the broker's.
 
-One byte a record says where it stands, so that a decision costs one store, and ranges are cut out of those bytes at C
-speed: the types that go to the broker are a slice of them.
+Each record's state is a byte of its `Lease`.
 
     state   | event                        | next    | note
     --------+------------------------------+---------+---------------------------------------------------
@@ -24,16 +23,13 @@ when to send.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.session import AckRange, Partition
+from kshare.state.lease import HELD, LOST, RENEW, SENT, SETTLED, Lease, Partition, table
+from kshare.state.session import AckRange
 
-GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-
-HELD, SETTLED, LOST = 0xFF, 0x20, 0x30
-_SENT = 0x10
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
 _NOT_NOW = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -42,108 +38,14 @@ _NOT_NOW = {
     ErrorCode.REQUEST_TIMED_OUT,
 }
 _DECIDED_RUN = re.compile(rb"[\x00-\x04]+")
-_ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
-_SENT_RUN = re.compile(rb"[\x10-\x14]+")
+_UNSENT_RUN = re.compile(rb"[\x01-\x03]+")
+"""The user's word; gaps and renewals are nobody's loss."""
 
-
-def _table(changes: dict[int, int]) -> bytes:
-    return bytes(changes.get(value, value) for value in range(256))
-
-
-_TO_SENT = _table({kind: _SENT | kind for kind in range(5)})
-_TO_DECIDED = _table({_SENT | kind: kind for kind in range(5)})
-_TO_SETTLED = _table({_SENT | kind: SETTLED for kind in range(4)} | {_SENT | RENEW: HELD})
-_SENT_TO_LOST = _table({_SENT | kind: LOST for kind in range(5)})
-_ALL_TO_LOST = _table(
-    {HELD: LOST} | dict.fromkeys(range(5), LOST) | {_SENT | kind: LOST for kind in range(5)}
-)
-_HELD_TO = [_table(dict.fromkeys((HELD, RENEW, _SENT | RENEW), kind)) for kind in range(4)] + [
-    _table({HELD: RENEW})
-]
-
-
-class Lease:
-    """Consecutive records of one partition that were acquired together. What users' handles point to."""
-
-    __slots__ = ("deadline", "delivery_count", "epochs", "first", "last", "partition", "states")
-
-    def __init__(
-        self,
-        partition: Partition,
-        first: int,
-        last: int,
-        delivery_count: int,
-        *,
-        deadline: float = float("inf"),
-        epochs: Sequence[tuple[int, int, int]] = (),
-    ) -> None:
-        self.partition = partition
-        self.first = first
-        self.last = last
-        self.delivery_count = delivery_count
-        self.deadline = deadline
-        self.epochs = epochs
-        """First offset, last offset and leader epoch of the batches that it came in."""
-        self.states = bytearray(b"\xff") * (last - first + 1)
-
-    def __repr__(self) -> str:
-        return f"Lease({self.partition[1]}: {self.first}..{self.last}, held {self.count(HELD)})"
-
-    def count(self, state: int) -> int:
-        return self.states.count(state)
-
-    @property
-    def is_done(self) -> bool:
-        """Nothing of it is held, decided or under way any more."""
-        return self.count(SETTLED) + self.count(LOST) == len(self.states)
-
-    @property
-    def is_settled(self) -> bool:
-        return self.count(SETTLED) == len(self.states)
-
-    def decide(self, offset: int, kind: int) -> bool:
-        """False when it is too late: sent, settled or lost."""
-        index = offset - self.first
-        if not 0 <= index < len(self.states):
-            raise ValueError(f"offset {offset} is not of this lease ({self.first} to {self.last})")
-        state = self.states[index]
-        if state > RENEW and state not in (HELD, _SENT | RENEW):
-            return False
-        self.states[index] = kind
-        return True
-
-    def is_held(self, offset: int) -> bool:
-        """Ours and undecided; being renewed decides nothing."""
-        return self.states[offset - self.first] in (HELD, RENEW, _SENT | RENEW)
-
-    def decide_if_held(self, offset: int, kind: int) -> None:
-        """What happens without the user's word, and never against it."""
-        if self.is_held(offset):
-            self.states[offset - self.first] = kind
-
-    def decide_held(self, kind: int) -> int:
-        """Decide all that isn't yet (a renewal decides nothing); how many these were."""
-        held = self.count(HELD)
-        if kind != RENEW:
-            held += self.count(RENEW) + self.count(_SENT | RENEW)
-        if held:
-            self.states = self.states.translate(_HELD_TO[kind])
-        return held
-
-    def accepted(self) -> Iterator[tuple[int, int, int]]:
-        """Offsets that the user accepted and nobody has confirmed: first, last, leader epoch."""
-        for start, end in self.runs(_ACCEPTED_RUN):
-            first, last = self.first + start, self.first + end - 1
-            for batch_first, batch_last, epoch in self.epochs:
-                if batch_first <= last and first <= batch_last:
-                    yield max(first, batch_first), min(last, batch_last), epoch
-
-    def lose(self) -> None:
-        self.states = self.states.translate(_ALL_TO_LOST)
-
-    def runs(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
-        for match in pattern.finditer(self.states):
-            yield match.start(), match.end()
+_TO_SENT = table({kind: SENT | kind for kind in range(5)})
+_TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
+_TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
+_UNSENT_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST))
+_SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +115,7 @@ class PartitionAcks:
             return []
         if not error:
             renewed = (
-                tuple(lease for lease in self.leases if lease.count(_SENT | RENEW))
+                tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
                 if self._is_renewing
                 else ()
             )
@@ -237,30 +139,37 @@ class PartitionAcks:
         self._translate(_SENT_TO_LOST)
         return [Outcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []
 
-    def lose(self) -> list[Lease]:
-        """The session is gone, and with it every lock."""
-        lost = [lease for lease in self.leases if not lease.is_done]
-        for lease in lost:
+    def lose(self) -> list[Outcome]:
+        """The session is gone, and with it every lock: what is under way is open, what wasn't sent is refused."""
+        outcomes = self.on_silence() + self._refused(self.leases, ErrorCode.SHARE_SESSION_NOT_FOUND)
+        for lease in self.leases:
             lease.lose()
-        self.leases, self._under_way, self._pieces = [], [], {False: [], True: []}
-        return lost
+        self.leases, self._pieces = [], {False: [], True: []}
+        return outcomes
 
-    def expire(self, now: float) -> list[Lease]:
-        """Leases whose lock ran out: what wasn't sent yet is left out from now on."""
+    def expire(self, now: float) -> tuple[list[Lease], list[Outcome]]:
+        """Leases whose lock ran out: what wasn't sent yet is left out from now on, and counts as refused."""
         late = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
+        outcomes = self._refused(late, ErrorCode.INVALID_RECORD_STATE)
         for lease in late:
-            sent = [(low, high, bytes(lease.states[low:high])) for low, high in lease.runs(_SENT_RUN)]
-            lease.lose()
-            for low, high, states in sent:
-                lease.states[low:high] = states
-        return late
+            lease.translate(_UNSENT_TO_LOST)
+        return late, outcomes
+
+    def _refused(self, leases: Iterable[Lease], error: int) -> list[Outcome]:
+        """What the user decided of these and will never be sent."""
+        ranges = tuple(
+            AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
+            for lease in leases
+            for start, end in lease.runs(_UNSENT_RUN)
+        )
+        return [Outcome(self.partition, ranges, error)] if ranges else []
 
     def forget_done(self) -> None:
         self.leases = [lease for lease in self.leases if not lease.is_done]
 
-    def _translate(self, table: bytes) -> None:
+    def _translate(self, changes: bytes) -> None:
         for lease in self.leases:
-            lease.states = lease.states.translate(table)
+            lease.translate(changes)
 
 
 def _of_kind(states: bytearray, start: int, end: int, renewals: bool) -> Iterable[tuple[int, int]]:

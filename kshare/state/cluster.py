@@ -39,7 +39,8 @@ from typing import NamedTuple, Protocol
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 from kshare.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kshare.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from kshare.state.session import Leader, Partition
+from kshare.state.lease import Partition
+from kshare.state.session import Leader
 
 _UNKNOWN = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
 _NOTHING: Mapping[bytes, Iterable[int]] = {}
@@ -183,7 +184,9 @@ class ClusterView:
         self._pause = min(doubled, self._freshness.longest_pause)
         self._asked_at = now
         if self._is_dated or now >= self._dated_at:
-            names = self._names | {self._topics[known].name for known in self._assigned.keys() & self._topics.keys()}
+            names = self._names | {
+                self._topics[known].name for known in self._assigned.keys() & self._topics.keys()
+            }
             rows = [MetadataRequestTopic(name=name) for name in sorted(names)]
         else:
             rows = [MetadataRequestTopic(known, None) for known in sorted(self._asked_by_id())]

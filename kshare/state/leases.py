@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kshare.state.acks import HELD, RENEW, Lease
+from kshare.state.lease import Lease
 
 RENEW_AFTER = 2 / 3
 """Of the lock: late enough to cost little, early enough for a second try."""
@@ -98,7 +98,7 @@ class LeaseKeeper:
     def _decide(self, term: _Term, now: float, due: Due) -> None:
         lease = term.lease
         term.next_look = lease.deadline
-        if not (lease.count(HELD) or lease.count(RENEW)):
+        if not lease.undecided:
             return
         if not term.in_hand:
             due.release.append(lease)

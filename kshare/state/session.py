@@ -33,9 +33,7 @@ from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledge
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
-
-Partition = tuple[bytes, int]
-"""Topic id and partition number."""
+from kshare.state.lease import Partition
 
 OPENING, CLOSING = 0, -1
 _HIGHEST_EPOCH = 2**31 - 1

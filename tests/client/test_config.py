@@ -16,7 +16,7 @@ def make(**options: Any) -> ConsumerConfig:
 
 def test_defaults_suit_most() -> None:
     config = make()
-    assert (config.acknowledgement, config.acquire, config.renew_leases) == ("implicit", "batches", True)
+    assert (config.acknowledgement, config.acquire, config.renew_leases) == ("implicit", "auto", True)
     assert config.topics == ("t",)
 
 
@@ -49,7 +49,7 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"topics": [7]}, "topics must be a list of topic names"),
         ({"group.id": "h"}, "group.id: group is given twice"),
         ({"acknowledgement": "auto"}, "acknowledgement must be 'implicit' or 'explicit', not 'auto'"),
-        ({"acquire": "all"}, "acquire must be 'batches' or 'records', not 'all'"),
+        ({"acquire": "all"}, "acquire must be 'auto' or 'batches' or 'records', not 'all'"),
         ({"max_records": 0}, "max_records must be between 1 and 1000000, not 0"),
         ({"max_records": True}, "max_records must be between"),
         ({"max.poll.records": "many"}, "max.poll.records: 'many' is no whole number"),

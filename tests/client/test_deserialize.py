@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from kshare.client.deserialize import OnPoison, Reader, ReadRecord
 from kshare.client.record import ShareBatch
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
-from kshare.state.acks import ACCEPT, HELD, REJECT, RELEASE, Lease
+from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, Lease
 
 GOOD = b'{"n": %d}'
 SECRET = b"hunter2"
@@ -24,7 +25,13 @@ def batch_of(*values: bytes | None) -> ShareBatch:
     for offset, value in enumerate(values):
         builder.append(value, key=b"k%d" % offset if offset else None, timestamp=0)
     lease = Lease((b"t" * 16, 3), 0, len(values) - 1, 1)
-    return ShareBatch("orders", lease, list(read_batches(builder.build())), lambda: None)
+    return ShareBatch("orders", lease, list(read_batches(builder.build())))
+
+
+def read(reader: Reader, batch: ShareBatch) -> Iterator[ReadRecord[Any, Any]]:
+    return cast(
+        "Iterator[ReadRecord[Any, Any]]", iter(ShareBatch(batch.topic, batch.lease, batch.batches, reader))
+    )
 
 
 def poisoned(on_poison: OnPoison = "raise") -> tuple[Reader, ShareBatch]:
@@ -33,7 +40,7 @@ def poisoned(on_poison: OnPoison = "raise") -> tuple[Reader, ShareBatch]:
 
 def test_keys_and_values_are_the_users_objects() -> None:
     reader = Reader(bytes.decode, json.loads)
-    found = list(reader.records(batch_of(GOOD % 0, GOOD % 1)))
+    found = list(read(reader, batch_of(GOOD % 0, GOOD % 1)))
     assert [(record.key, record.value) for record in found] == [(None, {"n": 0}), ("k1", {"n": 1})]
     one = found[1]
     assert isinstance(one, ReadRecord)
@@ -44,7 +51,7 @@ def test_keys_and_values_are_the_users_objects() -> None:
 
 def test_nothing_stays_nothing() -> None:
     seen: list[bytes] = []
-    (record,) = Reader(None, seen.append).records(batch_of(None))
+    (record,) = read(Reader(None, seen.append), batch_of(None))
     assert (record.value, seen) == (None, [])
 
 
@@ -54,7 +61,7 @@ def test_a_record_that_can_not_be_read_is_settled_alone(
 ) -> None:
     reader, batch = poisoned(on_poison)
     with caplog.at_level(logging.DEBUG, "kshare"):
-        assert [record.value for record in reader.records(batch)] == [{"n": 0}, {"n": 2}]
+        assert [record.value for record in read(reader, batch)] == [{"n": 0}, {"n": 2}]
     assert list(batch.lease.states) == [HELD, state, HELD]
     batch.accept()
     assert list(batch.lease.states) == [ACCEPT, state, ACCEPT]
@@ -65,7 +72,7 @@ def test_a_record_that_can_not_be_read_is_settled_alone(
 
 def test_raised_it_can_be_settled_by_hand_and_the_batch_goes_on() -> None:
     reader, batch = poisoned()
-    records = reader.records(batch)
+    records = read(reader, batch)
     assert next(records).offset == 0
     with pytest.raises(DeserializationFailed, match=r"orders\[3\]@1: its value") as caught:
         next(records)
@@ -83,7 +90,7 @@ def test_a_key_can_be_poison_too() -> None:
         raise StopIteration
 
     with pytest.raises(DeserializationFailed, match="its key can't be deserialized"):
-        list(Reader(refuse, None).records(batch_of(GOOD % 0, GOOD % 1)))
+        list(read(Reader(refuse, None), batch_of(GOOD % 0, GOOD % 1)))
 
 
 def test_interrupts_are_no_poison() -> None:
@@ -92,13 +99,13 @@ def test_interrupts_are_no_poison() -> None:
 
     batch = batch_of(GOOD % 0)
     with pytest.raises(KeyboardInterrupt):
-        list(Reader(None, interrupt, "reject").records(batch))
+        list(read(Reader(None, interrupt, "reject"), batch))
     assert list(batch.lease.states) == [HELD]
 
 
 def test_what_is_no_longer_ours_is_not_read() -> None:
     reader, batch = poisoned()
-    records = reader.records(batch)
+    records = read(reader, batch)
     next(records)
     batch.lease.lose()
     assert list(records) == []
@@ -111,4 +118,4 @@ def test_poison_that_is_no_longer_ours_harms_nobody() -> None:
         batch.lease.lose()
         raise ValueError
 
-    assert list(Reader(None, lose, "reject").records(batch)) == []
+    assert list(read(Reader(None, lose, "reject"), batch)) == []

@@ -193,4 +193,4 @@ async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
         rig.node.lose_topic(PARTITION[0])
         assert not batch.lease.decide(0, 1)
         assert rig.node.is_clear
-        assert rig.holdings.held == 0
+        assert rig.holdings.tally.undecided == 0

@@ -8,7 +8,8 @@ from kshare.client.record import ShareBatch, held_spans, mark_gaps
 from kshare.errors import AcknowledgeError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Batch, read_batches
-from kshare.state.acks import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, PartitionAcks
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, Tally
 
 P = (b"t" * 16, 3)
 
@@ -27,7 +28,7 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
     mark_gaps(lease, found)
-    return ShareBatch("orders", lease, found, lambda: None)
+    return ShareBatch("orders", lease, found)
 
 
 def test_only_the_acquired_records_of_a_batch_are_there() -> None:
@@ -70,14 +71,40 @@ def test_a_batch_settles_what_its_records_have_left() -> None:
     assert list(lease.states) == [ACCEPT, ACCEPT, RELEASE, ACCEPT, ACCEPT]
 
 
-def test_every_decision_is_told() -> None:
+def test_decisions_are_told_to_whoever_asked_to_be() -> None:
     told: list[int] = []
-    lease = Lease(P, 0, 1, 1)
-    made = ShareBatch("orders", lease, batches([0, 1]), lambda: told.append(1))
+    tally = Tally(lambda: told.append(1))
+    made = ShareBatch("orders", Lease(P, 0, 1, 1, tally=tally), batches([0, 1]))
     for record in made:
+        tally.ring_at(tally.undecided - 1)
         record.reject()
+    assert len(told) == 2
     made.renew()
     assert len(told) == 3
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.settled: list[tuple[int, int]] = []
+
+    def settle(self, lease: Lease, offset: int, kind: int) -> bool:
+        self.settled.append((offset, kind))
+        return offset != 1
+
+    def settle_all(self, lease: Lease, kind: int) -> None:
+        self.settled.append((-1, kind))
+
+
+def test_a_desk_takes_decisions_in_the_place_of_the_lease() -> None:
+    made = share_batch(Lease(P, 0, 1, 1), batches([0, 1]))
+    made.desk = desk = Desk()
+    first, second = made
+    first.accept()
+    with pytest.raises(AcknowledgeError):
+        second.reject()
+    made.release()
+    assert desk.settled == [(0, 1), (1, 3), (-1, 2)]
+    assert made.lease.count(HELD) == 2
 
 
 def test_settling_too_late_is_an_error_that_says_why() -> None:
@@ -100,7 +127,7 @@ def test_what_was_decided_before_is_not_shown() -> None:
 def test_records_carry_what_the_producer_sent() -> None:
     builder = BatchBuilder(base_offset=5)
     builder.append(None, key=b"k", timestamp=1234, headers=[("a", b"1"), ("b", None)])
-    (record,) = ShareBatch("orders", Lease(P, 5, 5, 1), list(read_batches(builder.build())), lambda: None)
+    (record,) = ShareBatch("orders", Lease(P, 5, 5, 1), list(read_batches(builder.build())))
     assert (record.key, record.value, record.timestamp, record.has_append_time) == (b"k", None, 1234, False)
     assert record.headers == (("a", b"1"), ("b", None))
     assert repr(record) == "ShareRecord(orders[3]@5, delivery 1)"

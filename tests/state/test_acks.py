@@ -9,19 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.acks import (
-    ACCEPT,
-    GAP,
-    HELD,
-    LOST,
-    REJECT,
-    RELEASE,
-    RENEW,
-    SETTLED,
-    Lease,
-    Outcome,
-    PartitionAcks,
-)
+from kshare.state.acks import Outcome, PartitionAcks
+from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SETTLED, Lease, Tally
 from kshare.state.session import AckRange
 
 P = (b"t" * 16, 0)
@@ -101,7 +90,7 @@ def test_a_decision_may_be_changed_until_it_is_sent() -> None:
     assert book.take(renewals=False) == [AckRange(0, 0, b"\x03")]
     assert not lease.decide(0, ACCEPT)
     book.on_answer(0)
-    assert lease.is_settled
+    assert lease.count(SETTLED) == 1
     assert not lease.decide(0, ACCEPT)
 
 
@@ -168,7 +157,11 @@ def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
     book.on_answer(0)
     sent.decide_held(ACCEPT)
     book.take(renewals=False)
-    assert book.lose() == [sent, held]
+    held.decide(22, REJECT)
+    assert book.lose() == [
+        Outcome(P, (AckRange(10, 19, b"\x01"),), 0, is_open=True),
+        Outcome(P, (AckRange(22, 22, b"\x03"),), ErrorCode.SHARE_SESSION_NOT_FOUND),
+    ]
     assert [lease.count(LOST) for lease in (settled, sent, held)] == [0, 10, 10]
     assert not held.decide(25, ACCEPT)
 
@@ -178,7 +171,8 @@ def test_lost_leases_are_left_out() -> None:
     late.deadline, good.deadline = 5.0, 15.0
     late.decide_held(ACCEPT)
     good.decide_held(ACCEPT)
-    assert book.expire(now=5.0) == [late]
+    refused = Outcome(P, (AckRange(0, 9, b"\x01" * 10),), ErrorCode.INVALID_RECORD_STATE)
+    assert book.expire(now=5.0) == ([late], [refused])
     assert book.take(renewals=False) == [AckRange(10, 19, b"\x01")]
     assert not late.decide(3, ACCEPT)
 
@@ -284,3 +278,51 @@ def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch
         lease.decide(offset, ACCEPT)
     lease.decide(20, RELEASE)
     assert list(lease.accepted()) == [(10, 11, 7), (13, 14, 7), (15, 16, 8)]
+
+
+def test_the_tally_counts_what_is_undecided_and_rings_once_when_it_is_few() -> None:
+    rung: list[int] = []
+    tally = Tally(lambda: rung.append(tally.undecided))
+    one, other = (Lease(P, first, first + 9, 1, tally=tally) for first in (0, 10))
+    assert tally.undecided == 20
+    tally.ring_at(5)
+    tally.ring_at(17)
+    for offset in range(4):
+        one.decide(offset, ACCEPT)
+    assert (tally.undecided, rung) == (16, [17])
+    one.decide(0, RENEW)
+    assert (tally.undecided, rung) == (17, [17, 17])
+    tally.ring_at(0)
+    other.decide_held(RELEASE)
+    one.decide_held(ACCEPT)
+    assert (tally.undecided, rung) == (0, [17, 17, 0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from("dtcurslx"))))
+def test_the_tally_is_always_the_leases_sum(steps: list[tuple[int, int, str]]) -> None:
+    tally = Tally(lambda: None)
+    book = PartitionAcks(P)
+    leases = [Lease(P, 0, 4, 1, tally=tally), Lease(P, 5, 9, 1, tally=tally)]
+    for lease in leases:
+        book.add(lease)
+    for offset, kind, what in steps:
+        lease = leases[offset // 5]
+        match what:
+            case "d":
+                assert lease.can_decide(offset) == lease.decide(offset, kind)
+            case "t":
+                book.take(renewals=kind == RENEW)
+            case "c":
+                book.on_answer(0)
+            case "u":
+                book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+            case "r":
+                lease.decide_held(kind)
+            case "s":
+                book.on_silence()
+            case "l":
+                lease.lose()
+            case "x":
+                lease.deadline = 1.0
+                book.expire(2.0)
+        assert tally.undecided == sum(lease.undecided for lease in leases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.state.acks import ACCEPT, Lease
+from kshare.state.lease import ACCEPT, Lease
 from kshare.state.leases import LeaseKeeper
 
 P = (b"t" * 16, 0)

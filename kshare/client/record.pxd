@@ -1,0 +1,35 @@
+# C types for record.py.
+
+cimport cython
+from kshare.protocol.record cimport Record, RecordWalk
+from kshare.state.lease cimport Lease
+from libc.stdint cimport int64_t
+
+
+cdef class ShareRecord(Record):
+    cdef public ShareBatch batch
+
+
+@cython.final
+cdef class ShareBatch:
+    cdef readonly object topic
+    cdef readonly Lease lease
+    cdef readonly list batches, spans
+    cdef readonly object reader
+    cdef public object desk
+
+    cpdef settle(self, int64_t offset, int kind)
+
+
+@cython.final
+cdef class Handles:
+    cdef ShareBatch _batch
+    cdef Lease _lease
+    cdef object _reader, _kind
+    cdef Py_ssize_t _next_batch
+    cdef RecordWalk _walk
+
+    @cython.locals(record=ShareRecord, walk=RecordWalk)
+    cpdef ShareRecord next_held(self)
+
+    cdef RecordWalk _open_next(self)

@@ -1,0 +1,139 @@
+"""What a loop accepts, what it leaves behind, and that it lets others run; with one loop, and with several."""
+
+from __future__ import annotations
+
+import gc
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.streams import BatchStream, RecordStream, Shelf
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+from kshare.state.lease import ACCEPT, HELD, RELEASE, Lease
+
+pytestmark = pytest.mark.anyio
+P = (b"t" * 16, 0)
+
+
+def batch(first: int, size: int) -> ShareBatch:
+    builder = BatchBuilder(base_offset=first)
+    for offset in range(first, first + size):
+        builder.append(b"%d" % offset, timestamp=0, offset=offset)
+    return ShareBatch("t", Lease(P, first, first + size - 1, 1), list(read_batches(builder.build())))
+
+
+class Batches:
+    """A source of these, and then of nothing for ever."""
+
+    def __init__(self, *batches: ShareBatch) -> None:
+        self.given: list[ShareBatch] = []
+        self._batches = list(batches)
+        self.shelf = Shelf()
+
+    async def next_batch(self) -> ShareBatch:
+        if not self._batches:
+            await anyio.sleep_forever()
+        self.given.append(self._batches.pop(0))
+        return self.given[-1]
+
+    def stretch(self) -> int:
+        return 2
+
+    def records(self, *, is_implicit: bool = True) -> RecordStream:
+        return RecordStream(self, self.shelf, is_implicit=is_implicit)
+
+    def batches(self, *, is_implicit: bool = True) -> BatchStream:
+        return BatchStream(self, self.shelf, is_implicit=is_implicit)
+
+    @property
+    def states(self) -> list[int]:
+        return [state for one in self.given for state in one.lease.states]
+
+
+async def take(stream: RecordStream, count: int) -> list[ShareRecord]:
+    found = []
+    with anyio.fail_after(5):
+        async for record in stream:
+            found.append(record)
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_coming_back_for_the_next_accepts() -> None:
+    source = Batches(batch(0, 2), batch(2, 2))
+    await take(source.records(), 3)
+    assert source.states == [ACCEPT, ACCEPT, HELD, HELD]
+
+
+async def test_what_one_loop_leaves_the_next_takes_up_and_what_it_had_in_hand_is_given_back() -> None:
+    source = Batches(batch(0, 5))
+    await take(source.records(), 2)
+    gc.collect()
+    assert [record.offset for record in await take(source.records(), 2)] == [2, 3]
+    assert source.states == [ACCEPT, RELEASE, ACCEPT, HELD, HELD]
+
+
+async def test_a_record_taken_alone_may_be_settled_at_leisure() -> None:
+    source = Batches(batch(0, 2))
+    record = await anext(aiter(source.records()))
+    gc.collect()
+    record.accept()
+    await anext(aiter(source.records()))
+    assert source.states == [ACCEPT, HELD]
+
+
+async def test_explicit_loops_settle_nothing() -> None:
+    source = Batches(batch(0, 3))
+    await take(source.records(is_implicit=False), 2)
+    await take(source.records(is_implicit=False), 1)
+    assert source.states == [HELD] * 3
+
+
+async def test_batches_likewise() -> None:
+    source = Batches(batch(0, 2), batch(2, 2), batch(4, 2))
+    with anyio.fail_after(5):
+        async for one in source.batches():
+            next(iter(one)).reject()
+            if one.lease.first == 2:
+                break
+    stream = source.batches()
+    assert (await anext(stream)).lease.first == 4
+    assert source.states == [3, ACCEPT, 3, RELEASE, HELD, HELD]
+
+
+async def test_two_loops_share_the_records_and_not_what_they_have_in_hand() -> None:
+    source = Batches(batch(0, 4))
+    one, other = source.records(), source.records()
+    with anyio.fail_after(5):
+        got = [(await anext(stream)).offset for stream in (one, other, one)]
+    assert got == [0, 1, 2]
+    assert source.states == [ACCEPT, HELD, HELD, HELD]
+
+
+async def test_a_loop_that_never_waits_lets_others_run() -> None:
+    source = Batches(batch(0, 10))
+    turns: list[int] = []
+
+    async def other() -> None:
+        while True:
+            turns.append(0)
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        await take(source.records(), 10)
+        tasks.cancel_scope.cancel()
+    assert len(turns) >= 4
+
+
+async def test_cancelled_while_waiting_it_has_accepted_only_what_was_gone_through() -> None:
+    source = Batches(batch(0, 1))
+    stream = source.records()
+    with anyio.move_on_after(0.05):
+        async for _ in stream:
+            pass
+    assert source.states == [ACCEPT]
