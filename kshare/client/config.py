@@ -132,7 +132,8 @@ _CONNECTION = (
     "backoff_max",
     "max_response_bytes",
 )
-_OWN = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *_CONNECTION)
+OPTIONS = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *_CONNECTION)
+"""Whatever may be given, Kafka's names aside."""
 
 
 def topic_names(value: object) -> tuple[str, ...]:
@@ -151,10 +152,10 @@ def _is_number(value: object) -> bool:
 
 
 def _understand(name: str, value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    if name in _OWN:
+    if name in OPTIONS:
         return {name: value}
     kafkas = dotted(name)
     if kafkas is not None:
         return translate(kafkas, value, options, written=name)
-    near = get_close_matches(name, [*_OWN, *KAFKA_NAMES], 1)
+    near = get_close_matches(name, [*OPTIONS, *KAFKA_NAMES], 1)
     raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))

@@ -82,7 +82,8 @@ class ShareConsumer:
                     most=self.config.max_records,
                     keeper=keeper,
                     clock=anyio.current_time,
-                    reader=_reader(self.config),
+                    reader=_reader(self.config, self._reporter),
+                    reporter=self._reporter,
                 )
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
@@ -104,12 +105,12 @@ class ShareConsumer:
     def __aiter__(self) -> RecordStream:
         """Record by record."""
         self._held()
-        return RecordStream(self, self._shelf, is_implicit=self._is_implicit)
+        return RecordStream(self, self._shelf, is_implicit=self.is_implicit)
 
     def batches(self) -> BatchStream:
         """Batch by batch: records of one partition that were acquired together."""
         self._held()
-        return BatchStream(self, self._shelf, is_implicit=self._is_implicit)
+        return BatchStream(self, self._shelf, is_implicit=self.is_implicit)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until everything acknowledged so far is confirmed or refused; says which, by partition, since last time.
@@ -146,8 +147,9 @@ class ShareConsumer:
         Returns at once; the group is told in the background. Records in your hands are yours to settle, whatever their
         topic; those of a topic left out that are still on their way to you are given back.
         """
-        self._held()
+        holdings = self._held()
         self._member.subscribe(topic_names(topics))
+        holdings.keep_only(self._member.topics)
 
     def stretch(self) -> int:
         """How many records may go by before everything else has to run again."""
@@ -180,7 +182,7 @@ class ShareConsumer:
             holdings.askers -= 1
 
     @property
-    def _is_implicit(self) -> bool:
+    def is_implicit(self) -> bool:
         return self.config.acknowledgement == "implicit"
 
     def _held(self) -> Holdings:
@@ -189,10 +191,11 @@ class ShareConsumer:
         return self._holdings
 
 
-def _reader(config: ConsumerConfig) -> Reader | None:
+def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:
+    """None where bytes are wanted: then nothing stands between batches and records."""
     if config.key_deserializer is None and config.value_deserializer is None:
         return None
-    return Reader(config.key_deserializer, config.value_deserializer, config.on_poison)
+    return Reader(config.key_deserializer, config.value_deserializer, config.on_poison, reporter)
 
 
 def _error(code: int | None) -> KshareError | None:

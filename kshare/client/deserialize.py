@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar, cast
 
+from kshare.client.observer import SILENT, Poisoned, Reporter
 from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
@@ -42,11 +43,16 @@ class Reader:
     kind: type[ShareRecord] = ReadRecord
 
     def __init__(
-        self, key: Deserializer | None, value: Deserializer | None, on_poison: OnPoison = "raise"
+        self,
+        key: Deserializer | None,
+        value: Deserializer | None,
+        on_poison: OnPoison = "raise",
+        reporter: Reporter = SILENT,
     ) -> None:
         self.key = key
         self.value = value
         self.on_poison = on_poison
+        self._reporter = reporter
 
     def read(self, record: ShareRecord) -> bool:
         """Fill in key and value; False: it was settled, since it can't be read."""
@@ -65,6 +71,7 @@ class Reader:
 
     def _poisoned(self, record: ShareRecord, part: str, error: Exception) -> None:
         failure = DeserializationFailed(record, part, error)
+        self._reporter.tell(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
             raise failure from error
         log.warning("%s: %s", failure, "rejected" if self.on_poison == "reject" else "released")

@@ -21,13 +21,15 @@ import anyio
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
+from kshare.client.observer import SessionEnded
 from kshare.errors import ConnectionLost, DecodeError, RequestTimedOut
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
+from kshare.state.cluster import Endpoint
 from kshare.state.lease import Partition
-from kshare.state.session import Acks, Answer, FetchLimits, Leader, Sent, ShareSession
+from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent, ShareSession
 
 log = logging.getLogger("kshare.client")
 
@@ -62,7 +64,7 @@ class NodeSession:
         config: ConsumerConfig,
         holdings: Holdings,
         name_of: Callable[[bytes], str | None],
-        on_moved: Callable[[Sequence[Partition], Sequence[Leader]], None],
+        on_moved: Callable[[Sequence[Partition], Sequence[Leader], Sequence[Endpoint]], None],
     ) -> None:
         self.node = node
         self.session = session
@@ -106,20 +108,26 @@ class NodeSession:
     async def close(self) -> None:
         """After `run` has ended: the last acknowledgements, and the end of the session."""
         if self.session.is_busy:
-            self._lose("the consumer was closed while an answer was awaited")
+            self._lose("the consumer was closed while an answer was awaited", None)
         if self.session.is_open:
             await self._exchange(self.session.close(self._take(renewals=False)))
-        self._lose("the consumer was closed")
+        self._lose("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:
         """Also when no request was under way: everything acquired is lost with the session."""
         if self.session.is_open or self.books:
-            self._lose(reason)
+            self._lose(reason, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
         """Nothing of this topic can be settled any more."""
         for partition in [partition for partition in self.books if partition[0] == topic_id]:
-            self._holdings.lose(self.books[partition])
+            self._holdings.lose(self.books[partition], "topic")
+
+    def lose_moved(self, is_elsewhere: Callable[[Partition], bool]) -> None:
+        """Locks don't move along with a leader. What is under way is left: its answer is the better word (rule 4)."""
+        for partition, acks in self.books.items():
+            if acks.leases and not acks.is_under_way and is_elsewhere(partition):
+                self._holdings.lose(acks, "moved")
 
     # --- what is next
 
@@ -206,14 +214,15 @@ class NodeSession:
         try:
             answer = self.session.on_answer(sent, await self._ask(sent.request, self._config.request_timeout))
         except (ConnectionLost, RequestTimedOut, DecodeError) as error:
-            self._lose(str(error))
+            self._lose(str(error), type(error).__name__)
             return False
         if answer.is_stale:
             return True
         if answer.error:
-            self._lose(f"{error_name(answer.error)} {answer.message or ''}")
+            name = error_name(answer.error)
+            self._lose(f"{name} {answer.message or ''}", name)
             # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
-            self._on_moved(list(self.session.wanted), [])
+            self._on_moved(list(self.session.wanted), [], [])
             return False
         self._apply(sent, answer)
         return not answer.failed
@@ -225,7 +234,10 @@ class NodeSession:
             if partition in answer.unanswered:
                 self._holdings.lose(acks)
             else:
-                self._holdings.on_outcomes(acks.on_answer(answer.acknowledged[partition]))
+                code = answer.acknowledged[partition]
+                if code in MOVED:
+                    self._holdings.remember(acks)
+                self._holdings.on_outcomes(acks.on_answer(code))
                 self._holdings.forget(acks)
         if isinstance(sent.request, ShareFetchRequest):
             brought = sum(
@@ -240,11 +252,14 @@ class NodeSession:
             acks = self.books.setdefault(partition, PartitionAcks(partition))
             self._holdings.add(topic or "", acks, data, lock_s)
         if answer.failed or answer.leaders:
-            self._on_moved(list(answer.failed), answer.leaders)
+            self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         self._holdings.tell()
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: str, why: str | None) -> None:
+        """`why` in short, for observers; None where it is nothing to speak of."""
         log.info("session with node %d is over: %s", self.node, reason)
+        if why is not None:
+            self._holdings.reporter.tell(SessionEnded(self.node, why))
         self.session.reset()
         books, self.books = self.books, {}
         for acks in books.values():

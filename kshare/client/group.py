@@ -198,6 +198,11 @@ class GroupMember:
             self._start(node)
         for number, session in self._nodes.items():
             session.want(wanted.get(number, []))
+            session.lose_moved(partial(self._is_led_elsewhere, number))
+
+    def _is_led_elsewhere(self, node: int, partition: Partition) -> bool:
+        leader = self._cluster.leader_of(*partition)
+        return leader is not None and leader[0] != node
 
     def _bury(self, gone: TopicGone) -> None:
         """Deleted, or recreated under another id: what was acquired of it can't be settled any more."""
@@ -292,7 +297,7 @@ class GroupMember:
             self._reporter.tell(observer.Assigned(names, gained, lost))
 
     def _on_moved(
-        self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
+        self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Sequence[Endpoint]
     ) -> None:
         self._cluster.on_moved(partitions, leaders, endpoints)
         self._pool.learn(self._cluster.nodes)

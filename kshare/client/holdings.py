@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import anyio
 
+from kshare.client.observer import (
+    SILENT,
+    Finished,
+    LeaseLost,
+    LeaseRenewed,
+    LossReason,
+    Reporter,
+    Settled,
+    Skipped,
+)
 from kshare.client.record import Reads, ShareBatch, mark_gaps
-from kshare.errors import CorruptBatchError
+from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, KshareError
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, Partition, Tally
+from kshare.state.lease import ACCEPT, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
 
@@ -29,7 +39,13 @@ class Holdings:
     """`arrived` is set whenever a batch could be handed out; `listen` hears of decisions."""
 
     def __init__(
-        self, *, most: int, keeper: LeaseKeeper, clock: Callable[[], float], reader: Reads | None = None
+        self,
+        *,
+        most: int,
+        keeper: LeaseKeeper,
+        clock: Callable[[], float],
+        reader: Reads | None = None,
+        reporter: Reporter = SILENT,
     ) -> None:
         self.pace = Pace(most)
         self.tally = Tally(self.tell)
@@ -45,6 +61,8 @@ class Holdings:
         """Since the last commit, by partition: 0 confirmed, an error code, None for an open outcome."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
+        self.reporter = reporter
+        self._names: dict[bytes, str] = {}
         self._clock = clock
         self._reader = reader
         self._waiting: deque[ShareBatch] = deque()
@@ -72,6 +90,7 @@ class Holdings:
     def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
         """One partition's part of an answer."""
         now = self._clock()
+        self._names[acks.partition[0]] = topic
         batches = list(read_batches(data.records))
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
@@ -100,12 +119,15 @@ class Holdings:
             self.arrived.set()
 
     def _accept_again(self, lease: Lease) -> None:
+        before = self.skipped
         for first, last, epoch in lease.epochs:
             for span in self.memory.known(
                 lease.partition, epoch, max(first, lease.first), min(last, lease.last)
             ):
                 for offset in range(span.first, span.last + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
+        if self.skipped > before:
+            self.reporter.tell(Skipped(*self._place(lease.partition), self.skipped - before))
 
     # --- to the user
 
@@ -119,6 +141,13 @@ class Holdings:
                 self.pace.on_handed(len(batch), now)
                 return batch
         return None
+
+    def keep_only(self, topics: Container[str]) -> None:
+        """Give back what waits for the user and is of another topic."""
+        for batch in list(self._waiting):
+            if batch.topic not in topics:
+                batch.release()
+                self._waiting.remove(batch)
 
     def listen(self) -> anyio.Event:
         """An event that is set at the next decision, once."""
@@ -140,8 +169,12 @@ class Holdings:
         for outcome in outcomes:
             if outcome.is_open or outcome.error or outcome.partition not in self.results:
                 self.results[outcome.partition] = None if outcome.is_open else outcome.error
+            place = self._place(outcome.partition)
+            if self.reporter.wants_outcomes:
+                self.reporter.tell(Settled(*place, outcome.ranges, outcome_error(outcome), outcome.is_open))
             for lease in outcome.renewed:
                 self.keeper.on_renewed(lease, now)
+                self.reporter.tell(LeaseRenewed(*place, lease.undecided))
             if not outcome.error and not outcome.is_open and len(self.memory):
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
@@ -149,17 +182,24 @@ class Holdings:
     def forget(self, acks: PartitionAcks) -> None:
         """Leases that are done, settled or lost."""
         done = [lease for lease in acks.leases if lease.is_done]
+        if self.reporter.is_on:
+            self._report_finished(done)
         self.keeper.remove(done)
         acks.forget_done()
 
-    def lose(self, acks: PartitionAcks) -> None:
+    def lose(self, acks: PartitionAcks, why: LossReason = "session") -> None:
         """The session is gone. What the user has accepted is remembered, in case it comes back."""
-        for lease in acks.leases:
-            for first, last, epoch in lease.accepted():
-                self.memory.remember(lease.partition, epoch, first, last)
+        self._report_lost(acks.leases, why)
+        self.remember(acks)
         self.keeper.remove(acks.leases)
         self.on_outcomes(acks.lose())
         self.tell()
+
+    def remember(self, acks: PartitionAcks) -> None:
+        """What the user has accepted and nobody confirmed: it may come back."""
+        for lease in acks.leases:
+            for first, last, epoch in lease.accepted():
+                self.memory.remember(lease.partition, epoch, first, last)
 
     def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
         """Renew what is worked on, give back what waits too long, lose what has run out."""
@@ -172,8 +212,39 @@ class Holdings:
         for lease in due.capped:
             log.warning("%r is kept for longer than allowed and won't be renewed any more", lease)
         for acks in books.values():
+            self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
             for lease in late:
                 log.warning("%r ran out: its records are given to somebody else", lease)
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
+
+    # --- telling
+
+    def _place(self, partition: Partition) -> tuple[str, int]:
+        topic_id, number = partition
+        return self._names.get(topic_id) or topic_id.hex(), number
+
+    def _report_finished(self, leases: Iterable[Lease]) -> None:
+        now = self._clock()
+        for lease in leases:
+            handed_at = self.keeper.handed_at(lease)
+            if handed_at is not None and lease.count(SETTLED) == len(lease.states):
+                self.reporter.tell(
+                    Finished(*self._place(lease.partition), len(lease.states), now - handed_at)
+                )
+
+    def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
+        """Before they are: what is neither settled nor lost by now."""
+        if self.reporter.is_on:
+            for lease in leases:
+                records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
+                if records:
+                    self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+
+
+def outcome_error(outcome: Outcome) -> KshareError | None:
+    """As users are told it."""
+    if outcome.is_open:
+        return ConnectionLost("the connection broke before the answer came: the outcome is open")
+    return BrokerError(outcome.error, "acknowledgement refused") if outcome.error else None

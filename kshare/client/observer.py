@@ -2,7 +2,8 @@
 
 An observer is a function of one event; `match` picks those that are of interest. Events come by request, by lease and
 by batch, never by record (but for poison), and none is made while nobody observes. They are told in the consumer's own
-event loop: whatever takes long holds up fetching. One that raises is logged, and harms nothing.
+event loop (of poison: where records are iterated): whatever takes long holds up fetching. One that raises is logged,
+and harms nothing.
 
 Decides nothing. No event holds keys, values, or secrets.
 """
@@ -122,13 +123,16 @@ class LeaseRenewed(NamedTuple):
     records: int
 
 
+LossReason = Literal["expired", "session", "topic", "moved"]
+
+
 class LeaseLost(NamedTuple):
     """Records that weren't settled in time, or whose session ended: somebody gets them again."""
 
     topic: str
     partition: int
     records: int
-    why: Literal["expired", "session", "topic", "moved"]
+    why: LossReason
 
 
 class SessionEnded(NamedTuple):
@@ -226,6 +230,10 @@ class Reporter:
                         topic = name_of(row.topic_id) or row.topic_id.hex()
                         error = error_name(data.error_code)
                         self.tell(Refused("ShareAcknowledge", topic, data.partition_index, error))
+
+
+SILENT = Reporter()
+"""Where nobody observes."""
 
 
 def _call(function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:

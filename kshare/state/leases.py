@@ -32,7 +32,7 @@ class _Term:
     since: float
     lock_s: float
     next_look: float
-    in_hand: bool = False
+    handed_at: float | None = None
     renewals: int = 0
 
 
@@ -67,8 +67,13 @@ class LeaseKeeper:
         term = self._terms.get(id(lease))
         if term is None or lease.deadline <= now:
             return False
-        term.in_hand = True
+        term.handed_at = now
         return True
+
+    def handed_at(self, lease: Lease) -> float | None:
+        """When the user got it; None while it waits, and when it isn't looked after."""
+        term = self._terms.get(id(lease))
+        return term.handed_at if term else None
 
     def remove(self, leases: Iterable[Lease]) -> None:
         """Settled or lost: no more looking after."""
@@ -100,7 +105,7 @@ class LeaseKeeper:
         term.next_look = lease.deadline
         if not lease.undecided:
             return
-        if not term.in_hand:
+        if term.handed_at is None:
             due.release.append(lease)
         elif not self.can_renew or now - term.since >= self.longest_s:
             due.capped.append(lease)

@@ -37,7 +37,7 @@ from kshare.state.lease import Partition
 
 OPENING, CLOSING = 0, -1
 _HIGHEST_EPOCH = 2**31 - 1
-_MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 """Only with these errors does a broker fill in where the leader is now."""
 
 
@@ -264,7 +264,7 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
                 failed[partition] = data.error_code
             elif data.acquired_records:
                 acquired.append((partition, data))
-            if _MOVED & {data.error_code, data.acknowledge_error_code}:
+            if MOVED & {data.error_code, data.acknowledge_error_code}:
                 leaders += _known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )
@@ -286,7 +286,7 @@ def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Ans
         for data in topic.partitions:
             partition = (topic.topic_id, data.partition_index)
             acknowledged[partition] = data.error_code
-            if data.error_code in _MOVED:
+            if data.error_code in MOVED:
                 leaders += _known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )

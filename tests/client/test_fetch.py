@@ -37,7 +37,7 @@ class Rig:
             config,
             self.holdings,
             lambda topic_id: "t",
-            lambda partitions, leaders: self.moved.append(partitions),
+            lambda partitions, leaders, endpoints: self.moved.append(partitions),
         )
         self.node.want([PARTITION])
 

@@ -8,11 +8,24 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import ConfigError, KshareError, ShareConsumer
+from kshare import AcknowledgeError, ConfigError, DeserializationFailed, KshareError, ShareConsumer
+from kshare.client.observer import (
+    Acquired,
+    Answered,
+    Assigned,
+    Event,
+    Fetched,
+    Finished,
+    LeaseLost,
+    Poisoned,
+    SessionEnded,
+    Settled,
+    Skipped,
+)
 from kshare.client.record import ShareRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import MetadataRequest, ShareFetchRequest
-from tests.client.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, TinyCluster
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0
@@ -56,7 +69,10 @@ async def test_a_topic_added_is_consumed_and_a_topic_left_out_is_not() -> None:
 
 
 async def test_records_in_hand_of_a_topic_left_out_can_still_be_settled() -> None:
-    async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
+    async with (
+        TinyCluster("a", "b").running() as cluster,
+        consumer(cluster, "a", acknowledgement="explicit") as source,
+    ):
         cluster.topics["a"].append(b"a0")
         record = await next_of(source)
         source.subscribe("b")
@@ -64,6 +80,17 @@ async def test_records_in_hand_of_a_topic_left_out_can_still_be_settled() -> Non
         record.accept()
         assert await source.commit() == {("a", 0): None}
         assert cluster.topics["a"].states == [ACCEPTED]
+
+
+async def test_what_waits_of_a_topic_left_out_is_given_back() -> None:
+    async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
+        cluster.topics["a"].append(b"a0", b"a1")
+        await until(lambda: cluster.topics["a"].states == [ACQUIRED, ACQUIRED])
+        source.subscribe("b")
+        await until(lambda: cluster.topics["a"].states == [AVAILABLE, AVAILABLE])
+        cluster.topics["b"].append(b"b0")
+        assert (await next_of(source)).value == b"b0"
+        assert cluster.topics["a"].deliveries == [1, 1]
 
 
 async def test_a_subscription_is_checked_like_an_option() -> None:
@@ -86,3 +113,148 @@ async def test_disowned_addresses_send_us_back_to_those_that_were_given() -> Non
         await until(lambda: not cluster.error_next)
         cluster.topics["b"].append(b"b0")
         assert (await next_of(source)).value == b"b0"
+
+
+async def test_a_moved_leader_is_reached_by_what_the_old_one_says() -> None:
+    """Metadata doesn't even know where it is."""
+    cluster = TinyCluster("a", nodes=2)
+    cluster.hidden = {2}
+    async with cluster.running(), consumer(cluster, "a") as source:
+        cluster.topics["a"].append(b"a0")
+        assert (await next_of(source)).value == b"a0"
+        asked = len(cluster.asked(MetadataRequest))
+        cluster.topics["a"].move(2)
+        cluster.topics["a"].append(b"a1")
+        seen = {(await next_of(source)).value, (await next_of(source)).value}
+        assert seen == {b"a0", b"a1"}
+        assert cluster.asked(ShareFetchRequest, node=2)
+        assert len(cluster.asked(MetadataRequest)) == asked
+
+
+async def test_rule_4_what_a_former_leader_gave_is_lost_and_it_forgets_the_partition() -> None:
+    events: list[Event] = []
+    cluster = TinyCluster("a", "b", nodes=2)
+    async with (
+        cluster.running(),
+        consumer(cluster, "a", "b", acknowledgement="explicit", observer=events.append) as source,
+    ):
+        cluster.topics["a"].append(b"a0")
+        record = await next_of(source)
+        cluster.topics["a"].move(2)
+        again = await next_of(source)
+        assert (again.value, again.delivery_count) == (b"a0", 2)
+        with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+            record.accept()
+        assert [event for event in events if isinstance(event, LeaseLost)] == [LeaseLost("a", 0, 1, "moved")]
+        again.accept()
+        assert await source.commit() == {("a", 0): None}
+        topic_id = cluster.topics["a"].topic_id
+        await until(
+            lambda: any(
+                topic_id in {topic.topic_id for topic in request.forgotten_topics_data}
+                for request in cluster.asked(ShareFetchRequest, node=1)
+            )
+        )
+
+
+async def test_what_was_accepted_when_the_leader_moved_does_not_reach_the_user_again() -> None:
+    events: list[Event] = []
+    cluster = TinyCluster("a", nodes=2)
+    async with (
+        cluster.running(),
+        consumer(cluster, "a", acknowledgement="explicit", observer=events.append) as source,
+    ):
+        cluster.topics["a"].append(b"a0")
+        record = await next_of(source)
+        cluster.topics["a"].move(2)
+        record.accept()
+        cluster.topics["a"].append(b"a1")
+        assert (await next_of(source)).value == b"a1"
+        await until(lambda: cluster.topics["a"].states[0] == ACCEPTED)
+        assert Skipped("a", 0, 1) in events
+
+
+async def test_a_consumer_tells_what_it_does() -> None:
+    events: list[Event] = []
+    cluster = TinyCluster("a")
+    async with cluster.running():
+        async with consumer(cluster, "a", observer=events.append) as source:
+            cluster.topics["a"].append(*(b"%d" % n for n in range(5)))
+            async for record in source:
+                if record.offset == 4:
+                    record.accept()
+                    break
+            await source.commit()
+            assert Acquired("a", 0, 5, 1) in events
+            assert [(one.node, one.records) for one in events if isinstance(one, Fetched)] == [(1, 5)]
+            assert sum(one.counts()["accept"] for one in events if isinstance(one, Settled)) == 5
+            assert [(one.topic, one.records) for one in events if isinstance(one, Finished)] == [("a", 5)]
+            assert Assigned({"a": (0,)}, 1, 0) in events
+            apis = {one.api for one in events if isinstance(one, Answered)}
+            assert apis >= {"FindCoordinator", "ShareGroupHeartbeat", "Metadata", "ShareFetch"}
+            assert {one.error for one in events if isinstance(one, Answered)} == {None}
+        assert events[-1] == Assigned({}, 0, 1)
+        assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
+
+
+async def test_a_broken_session_is_told_with_what_it_cost() -> None:
+    events: list[Event] = []
+    cluster = TinyCluster("a")
+    async with (
+        cluster.running(),
+        consumer(cluster, "a", acknowledgement="explicit", observer=events.append) as source,
+    ):
+        cluster.topics["a"].append(b"a0", b"a1")
+        await next_of(source)
+        cluster.error_next[ShareFetchRequest] = ErrorCode.SHARE_SESSION_NOT_FOUND
+        again = await next_of(source)
+        while again.delivery_count == 1:
+            again = await next_of(source)
+        assert SessionEnded(1, "SHARE_SESSION_NOT_FOUND") in events
+        assert LeaseLost("a", 0, 2, "session") in events
+
+
+async def test_poison_is_settled_by_its_policy_wherever_records_are_read() -> None:
+    events: list[Event] = []
+
+    def read(data: bytes) -> str:
+        if data == b"1":
+            raise ValueError(data)
+        return data.decode()
+
+    options = {"value_deserializer": read, "on_poison": "reject", "observer": events.append}
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a", **options) as source:
+        cluster.topics["a"].append(b"0", b"1", b"2")
+        values: list[object] = []
+        async for batch in source.batches():
+            values += [record.value for record in batch]
+            if len(values) == 2:
+                batch.accept()
+                break
+        assert values == ["0", "2"]
+        await source.commit()
+        assert cluster.topics["a"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
+        assert Poisoned("a", 0, 1, "value") in events
+
+
+async def test_raised_poison_leaves_the_loop_and_the_next_goes_on_behind_it() -> None:
+    options = {"value_deserializer": int}
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a", **options) as source:
+        cluster.topics["a"].append(b"0", b"x", b"2")
+        seen: list[object] = []
+        source_of_trouble: ShareRecord | None = None
+        try:
+            async for record in source:
+                seen += [record.value]
+        except DeserializationFailed as failure:
+            source_of_trouble = failure.record
+        assert source_of_trouble is not None
+        assert source_of_trouble.value == b"x"
+        source_of_trouble.reject()
+        async for record in source:
+            seen.append(record.value)
+            record.accept()
+            break
+        assert seen == [0, 2]
+        await source.commit()
+        assert cluster.topics["a"].states == [ACCEPTED, ARCHIVED, ACCEPTED]

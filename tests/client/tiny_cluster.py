@@ -86,6 +86,8 @@ class TinyCluster:
         self.requests: list[tuple[int, Message]] = []
         self.subscribed: list[str] = []
         self.lock_ms = 30000
+        self.hidden: set[int] = set()
+        """Nodes that metadata doesn't name."""
         self.error_next: dict[type[Message], int] = {}
         """Answer the next request of a kind so."""
 
@@ -166,6 +168,7 @@ class _Node:
             brokers=[
                 metadata.MetadataResponseBroker(node, *address)
                 for node, address in self.cluster.addresses.items()
+                if node not in self.cluster.hidden
             ],
             topics=[
                 metadata.MetadataResponseTopic(
@@ -276,7 +279,7 @@ class _Node:
         offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:most]
         if not offsets:
             return None
-        builder = BatchBuilder(base_offset=offsets[0], leader_epoch=topic.leader_epoch)
+        builder = BatchBuilder(base_offset=offsets[0], leader_epoch=1)  # that under which it was written
         ranges: list[fetched.AcquiredRecords] = []
         for offset in offsets:
             builder.append(topic.values[offset], timestamp=0, offset=offset)
