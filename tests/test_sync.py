@@ -1,0 +1,287 @@
+"""The same consumer without an event loop: what is accepted when, from which thread, and what Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from kshare import AcknowledgeError, ConfigError, ConnectionLost, DeserializationFailed, KshareError, sync
+from kshare.client.observer import Event, Finished, Settled
+from kshare.protocol.messages import ShareGroupHeartbeatRequest
+from tests.client.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 60.0
+ReturnT = TypeVar("ReturnT")
+
+
+async def in_thread(
+    work: Callable[[sync.ShareConsumer], ReturnT], cluster: TinyCluster, **options: Any
+) -> ReturnT:
+    """Let a thread work with a consumer of the topic `t`."""
+
+    def run() -> ReturnT:
+        with sync.ShareConsumer(cluster.bootstrap, group="g", topics=["t"], **options) as consumer:
+            return work(consumer)
+
+    with anyio.fail_after(DEADLINE_S):
+        return await anyio.to_thread.run_sync(run)
+
+
+def filled(count: int) -> TinyCluster:
+    cluster = TinyCluster("t", "u")
+    cluster.topics["t"].append(*(b"%d" % number for number in range(count)))
+    return cluster
+
+
+async def test_a_record_is_accepted_when_the_loop_comes_back() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            if record.offset == 3:
+                break
+
+    async with filled(5).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 2
+
+
+async def test_an_exception_releases_the_record_at_hand() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            if record.offset == 1:
+                raise RuntimeError("boom")
+
+    async with filled(3).running() as cluster:
+        with pytest.raises(RuntimeError, match="boom"):
+            await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
+
+
+async def test_a_loop_goes_on_where_it_was_left() -> None:
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        seen = []
+        for until in (1, 4):
+            for record in consumer:
+                seen.append(record.offset)
+                if record.offset == until:
+                    record.accept()
+                    break
+        return seen
+
+    async with filled(5).running() as cluster:
+        assert await in_thread(work, cluster) == [0, 1, 2, 3, 4]
+        assert cluster.topics["t"].states == [ACCEPTED] * 5
+
+
+async def test_every_word_reaches_the_broker_and_commit_says_so() -> None:
+    def work(consumer: sync.ShareConsumer) -> list[tuple[int, int]]:
+        seen = []
+        for record in consumer:
+            seen.append((record.offset, record.delivery_count))
+            if record.offset == 0:
+                record.accept()
+            elif record.offset == 1:
+                record.reject()
+            elif not record.redelivered:
+                record.release()
+            else:
+                record.accept()
+                break
+        assert consumer.commit() == {("t", 0): None}
+        return seen
+
+    async with filled(3).running() as cluster:
+        assert await in_thread(work, cluster, acknowledgement="explicit") == [(0, 1), (1, 1), (2, 1), (2, 2)]
+        assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
+
+
+async def test_batches_are_accepted_when_the_loop_comes_back() -> None:
+    def work(consumer: sync.ShareConsumer) -> list[list[int]]:
+        seen = []
+        for batch in consumer.batches():
+            seen.append([record.offset for record in batch])
+            if len(seen) == 2:
+                break
+        return seen
+
+    async with filled(6).running() as cluster:
+        assert await in_thread(work, cluster, max_records=3) == [[0, 1, 2], [3, 4, 5]]
+        assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
+
+
+async def test_records_are_settled_from_any_thread() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        threads = []
+        for record in consumer:
+            threads.append(threading.Thread(target=record.accept))
+            threads[-1].start()
+            if len(threads) == 50:
+                break
+        for thread in threads:
+            thread.join()
+        assert consumer.commit() == {("t", 0): None}
+
+    async with filled(50).running() as cluster:
+        await in_thread(work, cluster, acknowledgement="explicit")
+        assert cluster.topics["t"].states == [ACCEPTED] * 50
+
+
+async def test_decisions_leave_while_the_thread_is_busy_with_the_next_record() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        confirmed = threading.Event()
+        cluster_states = cluster.topics["t"].states
+        for record in consumer:
+            if record.offset == 1:
+                for _ in range(10_000):
+                    if cluster_states[0] == ACCEPTED:
+                        confirmed.set()
+                        break
+                    threading.Event().wait(0.001)
+                break
+        assert confirmed.is_set()
+
+    async with filled(2).running() as cluster:
+        await in_thread(work, cluster)
+
+
+async def test_too_late_is_said_at_once() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            record.accept()
+            consumer.commit()
+            with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+                record.release()
+            break
+        kept.append(record)
+
+    kept: list[Any] = []
+    async with filled(1).running() as cluster:
+        await in_thread(work, cluster, acknowledgement="explicit")
+    with pytest.raises(AcknowledgeError):
+        kept[0].accept()
+    kept[0].batch.accept()
+
+
+async def test_deserializers_work_in_the_users_thread() -> None:
+    threads = set()
+
+    def read(data: bytes) -> int:
+        threads.add(threading.current_thread())
+        if data == b"1":
+            raise ValueError
+        return int(data)
+
+    def work(consumer: sync.ShareConsumer) -> list[Any]:
+        user.append(threading.current_thread())
+        seen: list[Any] = []
+        while len(seen) < 3:
+            try:
+                for record in consumer:
+                    seen.append(record.value)
+                    if len(seen) == 3:
+                        record.accept()
+                        break
+            except DeserializationFailed as failure:
+                failure.record.reject()
+                seen.append(failure.part)
+        return seen
+
+    user: list[threading.Thread] = []
+    async with filled(3).running() as cluster:
+        assert await in_thread(work, cluster, value_deserializer=read) == [0, "value", 2]
+        assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
+    assert threads == set(user)
+
+
+async def test_subscriptions_change_and_outcomes_are_told() -> None:
+    outcomes: list[Settled] = []
+    events: list[Event] = []
+
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            consumer.subscribe(["u"])
+            record.accept()
+            break
+        assert consumer.topics == ("u",)
+        consumer.commit()
+        for record in consumer:
+            assert record.topic == "u"
+            break
+
+    async with filled(1).running() as cluster:
+        cluster.topics["u"].append(b"u0")
+        await in_thread(work, cluster, on_settled=outcomes.append, observer=events.append)
+    assert [(one.topic, list(one.ranges()), one.error) for one in outcomes[:1]] == [
+        ("t", [(0, 0, "accept")], None)
+    ]
+    assert [event.topic for event in events if isinstance(event, Finished)][:1] == ["t"]
+
+
+async def test_errors_come_as_in_the_other_one(free_tcp_port: int) -> None:
+    with pytest.raises(ConfigError, match="did you mean group"):
+        sync.ShareConsumer("localhost:9092", gruop="g")
+    unopened = sync.ShareConsumer("localhost:9092", group="g", topics=["t"])
+    with pytest.raises(KshareError, match="write `with ShareConsumer"):
+        unopened.commit()
+    with pytest.raises(KshareError, match="write `with ShareConsumer"):
+        next(iter(unopened))
+
+    def reach_nobody() -> None:
+        with sync.ShareConsumer(f"127.0.0.1:{free_tcp_port}", group="g", topics=["t"]):
+            pass
+
+    with pytest.raises(ConnectionLost, match="refused"):
+        await anyio.to_thread.run_sync(reach_nobody)
+
+
+INTERRUPTED = """
+import sys
+from kshare import sync
+with sync.ShareConsumer(sys.argv[1], group="g", topics=["t"]) as consumer:
+    try:
+        for record in consumer:
+            print("got", record.offset, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    for record in consumer:
+        print("got", record.offset, flush=True)
+        record.accept()
+        break
+    for record in consumer:
+        print("got", record.offset, flush=True)
+        sys.stdin.readline()
+"""
+
+
+async def test_ctrl_c_ends_the_waiting_and_loses_nothing() -> None:
+    """One interrupts the waiting, and the consumer goes on; one the body, which ends the program."""
+    async with filled(1).running() as cluster:
+        command = [sys.executable, "-W", "error", "-c", INTERRUPTED, cluster.bootstrap]
+        with anyio.fail_after(DEADLINE_S):
+            async with await anyio.open_process(command, stderr=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                said = BufferedByteReceiveStream(process.stdout)
+
+                async def line() -> bytes:
+                    return await said.receive_until(b"\n", 1000)
+
+                assert await line() == b"got 0"
+                process.send_signal(signal.SIGINT)
+                assert await line() == b"interrupted"
+                cluster.topics["t"].append(b"1", b"2")
+                assert await line() == b"got 1"
+                assert await line() == b"got 2"
+                process.send_signal(signal.SIGINT)
+                await process.wait()
+                assert process.stderr is not None
+                assert b"KeyboardInterrupt" in await process.stderr.receive()
+        assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
+        assert cluster.topics["t"].states == [ACCEPTED, ACCEPTED, AVAILABLE]
