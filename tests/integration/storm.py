@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from kshare import RequestTimedOut, ShareConsumer
+from kshare import AcknowledgeError, RequestTimedOut, ShareConsumer
 from tests.helpers.history import History
 from tests.integration.load import Load
 from tools.kafka.cluster import Cluster
@@ -61,6 +61,23 @@ class Storm:
                     except RequestTimedOut:
                         self.history.on_committed(name, {})
 
+    async def work_slowly(self, name: str) -> None:
+        """Record by record, each in hand for a moment: what is in hand when a session ends comes again."""
+        options = {"acknowledgement": "explicit", "request_timeout": 5.0, **self.options}
+        async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC], **options) as consumer:
+            self.consumers.append(consumer)
+            async for record in consumer:
+                self.history.on_delivered(name, record)
+                await anyio.sleep(0.0005)
+                with suppress(AcknowledgeError):  # its session ended meanwhile
+                    record.accept()
+                    self.history.on_accepted(name, record)
+
+    @property
+    def skipped(self) -> int:
+        """Records that came again to a consumer that had accepted them, and were accepted again in silence."""
+        return sum(one._holdings.skipped for one in self.consumers if one._holdings)
+
     async def has_progressed(self, records: int, deadline_s: float = 90.0) -> None:
         """Until so many more records were accepted: whatever was done, work goes on."""
         goal = len(self.history.accepted) + records
@@ -84,7 +101,9 @@ class Storm:
 
 
 @asynccontextmanager
-async def storm_over(cluster: Cluster, workers: int, rate: float, **options: Any) -> AsyncIterator[Storm]:
+async def storm_over(
+    cluster: Cluster, workers: int, rate: float, *, by_record: bool = False, **options: Any
+) -> AsyncIterator[Storm]:
     """Load and workers run within; at the end the load stops, and everything produced is waited for."""
     storm = Storm(cluster, options=options)
     settings = {"min.insync.replicas": str(min(2, len(cluster.nodes)))}
@@ -93,7 +112,7 @@ async def storm_over(cluster: Cluster, workers: int, rate: float, **options: Any
     load = Load([node.address() for node in cluster.nodes], TOPIC, storm.history, rate)
     async with anyio.create_task_group() as tasks:
         for number in range(workers):
-            tasks.start_soon(storm.work, f"worker {number}")
+            tasks.start_soon(storm.work_slowly if by_record else storm.work, f"worker {number}")
         async with anyio.create_task_group() as producing:
             producing.start_soon(anyio.to_thread.run_sync, load.run)
             try:

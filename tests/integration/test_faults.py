@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.integration import faults
 from tests.integration.conftest import StartCluster
-from tests.integration.storm import storm_over
+from tests.integration.storm import PARTITIONS, storm_over
 from tools.kafka.jars import NEWEST_RELEASE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
 
 WORKERS, RATE = 2, 300.0
+KILLS = 30
+REPORTS = Path(__file__).resolve().parents[2] / "docs" / "reports"
 AFTER_EACH = 100
 """Records that have to be accepted before the next fault."""
 
@@ -36,6 +39,39 @@ async def test_three_brokers_in_a_storm(
     say(capsys, storm.history.report())
     assert storm.history.problems() == []
     assert await storm.leaves_nothing()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_thirty_kills_in_one_run(
+    start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leaders and the coordinator killed in turn, leaders moved and frozen in between."""
+    cluster = start_cluster(NEWEST_RELEASE, 3)
+    async with storm_over(cluster, 3, 3 * RATE) as storm:
+        for number in range(KILLS):
+            if number % 3 == 2:
+                await faults.kill_the_coordinator(storm)
+            else:
+                await faults.kill_a_leader(storm, partition=number % PARTITIONS)
+            await storm.has_progressed(AFTER_EACH)
+            if number % 6 == 1:
+                await faults.move_leaders(storm)
+            if number % 10 == 5:
+                await faults.freeze_a_leader(storm)
+        await faults.restart_each(storm)
+    report = storm.history.report()
+    say(capsys, report)
+    write_report(Path("faults.md"), f"Three brokers, three consumers, {KILLS} kills", report)
+    assert storm.history.problems() == []
+    assert await storm.leaves_nothing()
+
+
+def write_report(name: Path, title: str, report: str) -> None:
+    """Kept with the documentation, as it came."""
+    text = f"# {title}\n\nWritten by `tools/test --long`, against Kafka {NEWEST_RELEASE}.\n\n{report}\n"
+    (REPORTS / name).write_text(text, encoding="utf-8")
 
 
 def say(capsys: pytest.CaptureFixture[str], report: str) -> None:
