@@ -1,4 +1,4 @@
-"""Reads a number of records as fast as it can, by one of kshare's ways; every value is looked at."""
+"""Reads records as fast as it can, by one of kshare's ways; every value is looked at."""
 
 from __future__ import annotations
 
