@@ -1,6 +1,7 @@
 """Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire.
 
-This is the whole public surface. The consumer is loaded when it is first named, so that the codecs alone stay quick.
+This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.client.observer` (events)
+and `kshare.metrics`. The consumer is loaded when it is first named, so that the codecs alone stay quick.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from kshare.errors import (
 
 if TYPE_CHECKING:
     from kshare.client.consumer import ShareConsumer
+    from kshare.client.deserialize import ReadRecord
+    from kshare.client.observer import Settled
     from kshare.client.record import ShareBatch, ShareRecord
 
 __all__ = [
@@ -38,7 +41,9 @@ __all__ = [
     "DeserializationFailed",
     "EncodeError",
     "KshareError",
+    "ReadRecord",
     "RequestTimedOut",
+    "Settled",
     "ShareBatch",
     "ShareConsumer",
     "ShareRecord",
@@ -46,6 +51,8 @@ __all__ = [
 ]
 
 _LATE = {
+    "ReadRecord": "kshare.client.deserialize",
+    "Settled": "kshare.client.observer",
     "ShareBatch": "kshare.client.record",
     "ShareConsumer": "kshare.client.consumer",
     "ShareRecord": "kshare.client.record",

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kshare.client.config import OPTIONS
+from kshare.metrics.readings import METRICS
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "schemas" / "README.md", *(ROOT / "docs").rglob("*.md")])
 BROKER = "localhost:9092"
@@ -75,3 +78,9 @@ def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (document.parent / target).exists(), target
+
+
+def test_the_guide_names_every_option_and_every_metric() -> None:
+    guide = (ROOT / "docs" / "consumer.md").read_text(encoding="utf-8")
+    assert [name for name in OPTIONS if f"`{name}`" not in guide] == []
+    assert [metric.name for metric in METRICS if f"`kshare.{metric.name}`" not in guide] == []

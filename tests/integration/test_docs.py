@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def test_there_are_some() -> None:
 def test_examples_run_against_a_broker(kafka: Cluster, document: Path) -> None:
     """All use the topic `orders` and end with the record `last`."""
     code = "\n".join(text for language, text in blocks(document) if language == "python" and BROKER in text)
-    groups = {"orders", "auditors", "counters"}
+    groups = set(re.findall(r"""group(?:=|": )"(\w+)\"""", code))
     topic = f"orders-{document.stem.lower()}"
     kafka.create_topic(topic)
     for group in groups:
