@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ["kshare.testing.plugin"]
+
 _OUTCOMES = pytest.StashKey["_Outcomes"]()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
@@ -56,10 +56,14 @@ class Running:
     ) -> None:
         with scope:
             async with listener, anyio.create_task_group() as tasks:
-                await server.serve(listener, tasks)
+                # It is closed under us when the node stops; cancelling alone would leave its port open for a moment.
+                with suppress(anyio.ClosedResourceError):
+                    await server.serve(listener, tasks)
 
     async def stop(self) -> None:
-        for _, listener, _ in self._servers.values():
+        """All nodes at once, without anybody taking over."""
+        for _, listener, scope in self._servers.values():
+            scope.cancel()
             await listener.aclose()
 
 

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import pytest
 
+from kshare.testing import Broker
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
 
+EMBEDDED = "embedded"
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 
 
@@ -33,10 +35,22 @@ class FreshGroup(Protocol):
     def __call__(self, **settings: str) -> str: ...
 
 
-@pytest.fixture(scope="session", params=TESTED_RELEASES)
-def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`kafka` is each release in turn; for the behaviour suite the embedded broker too."""
+    if "kafka" in metafunc.fixturenames:
+        is_for_all = "behaviour" in metafunc.definition.path.parts
+        brokers = [*TESTED_RELEASES, *([EMBEDDED] if is_for_all else [])]
+        metafunc.parametrize("kafka", brokers, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster | Broker]:
     """A running single broker of each release in turn, shared by all tests: use fresh topics and groups."""
-    yield from _run(Cluster(_installed(request.param)), request)
+    if request.param != EMBEDDED:
+        yield from _run(Cluster(_installed(request.param)), request)
+        return
+    with Broker(settings={"auto.create.topics.enable": "false"}) as broker:
+        yield broker
 
 
 @pytest.fixture

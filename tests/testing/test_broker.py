@@ -1,0 +1,188 @@
+"""kshare.testing as its users see it: with our own consumer, and with clients that aren't ours."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Iterator
+
+import anyio
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from kshare import ShareConsumer
+from kshare.testing import Broker, ManualClock
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def sweep() -> Iterator[None]:
+    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 2}) as broker:
+        yield broker
+
+
+def quiet(broker: Broker, **settings: str) -> dict[str, str | int | float | bool]:
+    """For librdkafka, which tells stderr about every broken connection."""
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": broker.bootstrap, "log_level": 0, **dotted}
+
+
+def test_kafka_python_produces_and_consumes(broker: Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type="gzip")
+    for number in range(500):
+        producer.send("orders", b"%d" % number, key=b"k%d" % number)
+    producer.flush(timeout=DEADLINE_S)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition("orders", 0), TopicPartition("orders", 1)])
+    found: list[bytes] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(found) < 500 and time.monotonic() < deadline:
+        for records in consumer.poll(timeout_ms=1000).values():
+            found += [record.value for record in records]
+    consumer.close()
+    assert sorted(found, key=int) == [b"%d" % number for number in range(500)]
+    assert len(broker.records("orders")) == 500
+
+
+def test_confluent_kafka_consumes_as_a_group_and_goes_on_where_it_stopped(broker: Broker) -> None:
+    broker.produce("orders", [b"%d" % number for number in range(100)])
+    for expected in ([b"%d" % number for number in range(100)], [b"new"]):
+        consumer = Consumer(quiet(broker, group_id="readers", auto_offset_reset="earliest"))
+        consumer.subscribe(["orders"])
+        found: list[bytes | None] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found) < len(expected) and time.monotonic() < deadline:
+            found += [message.value() for message in consumer.consume(1000, 0.1)]
+        assert found == expected
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        broker.produce("orders", [b"new"])
+
+
+def test_transactions_of_confluent_kafka(broker: Broker) -> None:
+    producer = Producer(quiet(broker, transactional_id="tx"))
+    producer.init_transactions(DEADLINE_S)
+    for number, end in enumerate((producer.commit_transaction, producer.abort_transaction) * 2):
+        producer.begin_transaction()
+        producer.produce("orders", b"%d" % number, partition=0)
+        producer.flush(DEADLINE_S)
+        end(DEADLINE_S)
+    consumer = KafkaConsumer(
+        bootstrap_servers=broker.bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    consumer.assign([TopicPartition("orders", 0)])
+    found: list[bytes] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(found) < 2 and time.monotonic() < deadline:
+        for records in consumer.poll(timeout_ms=500).values():
+            found += [record.value for record in records]
+    consumer.close()
+    assert found == [b"0", b"2"]
+    assert [record.value for record in broker.records("orders")] == [b"0", b"1", b"2", b"3"]
+
+
+def test_administrators(broker: Broker) -> None:
+    admin = AdminClient(quiet(broker))
+    for future in admin.create_topics([NewTopic("fresh", 3, 1, config={"retention.ms": "5000"})]).values():
+        future.result(DEADLINE_S)
+    for future in admin.create_partitions([NewPartitions("fresh", 5)]).values():
+        future.result(DEADLINE_S)
+    assert len(admin.list_topics(timeout=DEADLINE_S).topics["fresh"].partitions) == 5
+    (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "fresh")]).values()
+    assert described.result(DEADLINE_S)["retention.ms"].value == "5000"
+    for future in admin.delete_topics(["fresh"]).values():
+        future.result(DEADLINE_S)
+    assert "fresh" not in admin.list_topics(timeout=DEADLINE_S).topics
+
+
+def test_topics_are_made_when_they_are_written_to(broker: Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    producer.send("unheard.of", b"x").get(timeout=DEADLINE_S)
+    producer.close()
+    assert [record.value for record in broker.records("unheard.of")] == [b"x"]
+
+
+@pytest.mark.anyio
+async def test_our_consumer_within_the_tests_own_event_loop() -> None:
+    async with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
+        broker.produce("orders", [b"a", b"b", b"c"])
+        found = []
+        with anyio.fail_after(DEADLINE_S):
+            async with ShareConsumer(broker.bootstrap, group="workers", topics=["orders"]) as consumer:
+                async for record in consumer:
+                    found.append(record.value)
+                    if len(found) == 3:
+                        break
+        assert found == [b"a", b"b", b"c"]
+
+
+def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> None:
+    kshare_cluster.create_topic("orders", 3)
+    addresses = kshare_cluster.bootstrap.split(",")
+    assert len(set(addresses)) == 3
+    producer = KafkaProducer(bootstrap_servers=addresses[1:])
+    for partition in range(3):
+        producer.send("orders", b"%d" % partition, partition=partition).get(timeout=DEADLINE_S)
+    kshare_cluster.stop_node(1)
+    for partition in range(3):
+        producer.send("orders", b"again %d" % partition, partition=partition).get(timeout=DEADLINE_S)
+    producer.close()
+    kshare_cluster.start_node(1)
+    assert kshare_cluster.bootstrap.split(",") == addresses
+    assert len(kshare_cluster.records("orders")) == 6
+
+
+def test_each_test_has_a_broker_of_its_own(kshare_broker: Broker) -> None:
+    assert kshare_broker.records("orders") == []
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [None], key=b"gone")
+    (record,) = kshare_broker.records("orders")
+    assert (record.key, record.value) == (b"gone", None)
+
+
+def test_a_clock_that_the_test_turns() -> None:
+    clock = ManualClock()
+    with Broker(topics={"orders": 1}, clock=clock) as broker:
+        broker.set_topic_config("orders", {"retention.ms": "60000"})
+        broker.produce("orders", [b"x"])
+        broker.call(lambda: clock.advance(50_000))
+        assert len(broker.records("orders")) == 1
+        broker.call(lambda: clock.advance(20_000))
+        assert broker.records("orders") == []
+
+
+def test_what_breaks_inside_isnt_hidden() -> None:
+    with pytest.raises(ExceptionGroup, match="the embedded broker failed"), Broker() as broker:
+        broker.state.crashes.append(ValueError("a bug"))
+
+
+def test_without_running_it_says_so() -> None:
+    with pytest.raises(RuntimeError, match="context manager"):
+        Broker().bootstrap  # noqa: B018
+
+
+def test_a_thousand_starts_would_be_bearable() -> None:
+    """No figure is asserted; that two hundred don't run into the test's time limit is."""
+    for _ in range(200):
+        with Broker():
+            pass
