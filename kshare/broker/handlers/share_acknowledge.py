@@ -37,6 +37,7 @@ def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeRes
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
         for partition in topic.partitions
+        if partition.acknowledgement_batches
     }
     outcomes = settle(call, *owner, said, request.is_renew_ack)
     if request.share_session_epoch == CLOSE:

@@ -133,12 +133,14 @@ class ShareGroup:
     # --- the assignment
 
     def _reconcile(self, member: Member, beat: Beat) -> Answer:
-        is_told = beat.epoch == JOIN or beat.topics is not None
+        """Takes the target over; what is no longer subscribed, or gone, is taken away at once."""
+        before = member.assigned
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
-            target = self._target.get(member.id, set())
-            is_told |= target != member.assigned
-            member.assigned = set(target)
+            member.assigned = self._target.get(member.id, set())
+        topic_ids = {self._metadata[topic][0] for topic in member.topics if topic in self._metadata}
+        member.assigned = {each for each in member.assigned if each[0] in topic_ids}
+        is_told = beat.epoch == JOIN or beat.topics is not None or member.assigned != before
         return Answer(member.epoch, set(member.assigned) if is_told else None)
 
     def _assign(self, now: int) -> None:

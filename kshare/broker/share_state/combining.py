@@ -27,9 +27,12 @@ class StateBatch(NamedTuple):
 
 def combine(known: Iterable[StateBatch], said: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Ascending batches without overlaps, none of them before `start`."""
-    waiting = sorted(
-        (_cut(batch, start) for batch in (*known, *said) if batch.last >= start or start < 0), key=_order
-    )
+    together = (*known, *_walk(list(said)))
+    return _walk([_cut(batch, start) for batch in together if batch.last >= start or start < 0])
+
+
+def _walk(waiting: list[StateBatch]) -> list[StateBatch]:
+    waiting.sort(key=_order)
     done: list[StateBatch] = []
     while waiting:
         here = waiting.pop(0)

@@ -47,7 +47,7 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
         kinds = batch.acknowledge_types
         if batch.first_offset < 0 or batch.first_offset > batch.last_offset:
             raise _malformed(f"offsets from {batch.first_offset} to {batch.last_offset}")
-        if ranges and batch.first_offset <= ranges[-1].last:
+        if ranges and batch.first_offset < ranges[-1].last:
             raise _malformed("ranges ascend and don't overlap")
         if len(kinds) not in (1, batch.last_offset - batch.first_offset + 1):
             raise _malformed(f"{len(kinds)} types: one for all offsets or one for each is needed")

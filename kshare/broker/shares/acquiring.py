@@ -105,9 +105,9 @@ def _acquire_some(
         if offset < wanted[0] or delivery.state is not State.AVAILABLE:
             continue
         count = delivery.count
-        is_wary = limits.is_wary_of(count)
+        is_wary = limits.is_wary_of(count) or limits.is_last(count)
         was_wary |= is_wary
-        if is_wary and limits.is_last(count) and taken:
+        if limits.is_last(count) and taken:
             break
         delivery.acquire(member, lock_until)
         taken += 1

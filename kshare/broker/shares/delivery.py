@@ -99,8 +99,8 @@ class Limits:
         return max(2, -(-self.deliveries // 2))
 
     def is_wary_of(self, count: int) -> bool:
-        """Whether a record delivered so often is suspicious. Where two deliveries are all, none is."""
-        return self.deliveries > 2 and count >= self.wary_from
+        """Whether a record that was delivered so often is suspicious."""
+        return count >= self.wary_from
 
     def is_last(self, count: int) -> bool:
         """Whether the next delivery is the last one."""

@@ -85,13 +85,21 @@ class LedPartition:
 
     # --- fetching
 
-    def look(self, limits: Limits, max_bytes: int) -> list[StoredBatch]:
-        """What a fetch would read now; nothing where nothing may be acquired."""
+    def follow_log(self) -> bool:
+        """Whether the log's start had overtaken us; then we have moved to it."""
         log = self.partition.log
-        if self.shared.move_start(log.start_offset):
+        if self.shared.window.next_available() >= log.start_offset:
+            return False
+        has_moved = self.shared.move_start(log.start_offset)
+        if has_moved:
             self.changed.fire()
-        if not self.shared.can_acquire(limits):
+        return has_moved
+
+    def look(self, max_bytes: int) -> list[StoredBatch]:
+        """What a fetch would read now; nothing where nothing may be acquired."""
+        if not self.shared.can_acquire(self.limits):
             return []
+        log = self.partition.log
         begin = self.shared.window.next_available()
         end = log.readable_end(self.is_committed_only)
         return log.read(begin, max_bytes, end).batches if begin < end else []
@@ -152,10 +160,7 @@ class LedPartition:
 
     def acknowledge(self, member: str, ranges: Sequence[AckRange]) -> None:
         """All or nothing; raises Refusal."""
-        if not self.shared.window.batches:
-            raise Refusal(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired here")
-        change = self.shared.acknowledge(member, ranges, self.limits)
-        self._commit(change)
+        self._commit(self.shared.acknowledge(member, ranges, self.limits))
 
     def release(self, member: str) -> None:
         """Its session has ended."""

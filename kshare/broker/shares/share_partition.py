@@ -180,16 +180,18 @@ class SharePartition:
     def acknowledge(self, member: str, ranges: Iterable[AckRange], limits: Limits) -> Change:
         """All ranges hold, or none: Refusal with INVALID_REQUEST or INVALID_RECORD_STATE."""
         change = Change()
+        window, settled_to = self.window, -1
         for each in ranges:
-            if each.last < self.window.start:
+            if each.last < window.start:
                 continue
-            if (
-                not self.window.knows_before(max(each.first, self.window.start))
-                or each.last >= self.window.end
-            ):
+            first = max(each.first, window.start)
+            if not window.batches or first <= settled_to:
+                raise Refusal(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired there")
+            if not window.knows_before(first) or each.last >= window.end:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "nothing was ever acquired there")
-            for batch in self.window.between(max(each.first, self.window.start), each.last):
+            for batch in window.between(first, each.last):
                 self._acknowledge_batch(change, member, batch, each, limits)
+            settled_to = each.last
         return change
 
     def _acknowledge_batch(

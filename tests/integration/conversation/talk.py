@@ -1,0 +1,248 @@
+"""One conversation with one broker: asks by hand-made requests, and keeps what was answered in a comparable form.
+
+Names and ids that must differ between two brokers are replaced by what the script calls them. Left out are times and
+error texts: every broker may use its own words, and as many as it likes.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kshare.protocol.envelopes import decode_response, encode_request, request_class
+from kshare.protocol.frames import FrameSplitter
+from kshare.protocol.json_form import to_json, uuid_text
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import (
+    REQUESTS,
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
+from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+Entry = tuple[str, Any]
+
+DEADLINE_S = 20.0
+_LEFT_OUT = frozenset(
+    {
+        "throttleTimeMs",
+        "nodeEndpoints",
+        "clientHost",
+        "clientId",
+        "errorMessage",
+        "acknowledgeErrorMessage",
+    }
+)
+_GROUP_RESOURCE, _SET = 32, 0
+
+
+class Connection:
+    """A socket on which requests are sent now and answered later."""
+
+    def __init__(self, address: tuple[str, int], versions: dict[int, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=DEADLINE_S)
+        self._splitter = FrameSplitter()
+        self._arrived: list[memoryview] = []
+        self._versions = versions
+        self._numbers = itertools.count()
+
+    def send(self, request: Request[Any], version: int | None = None) -> int:
+        """The highest version that both sides know, unless told otherwise; gives it."""
+        if version is None:
+            version = self._versions[request.API_KEY]
+        self._socket.sendall(encode_request(request, version, next(self._numbers), "talk"))
+        return version
+
+    def receive(self, kind: type[ResponseT], version: int) -> ResponseT:
+        while not self._arrived:
+            chunk = self._socket.recv(1 << 20)
+            if not chunk:
+                raise ConnectionError("the broker hung up")
+            self._arrived += self._splitter.feed(chunk)
+        return decode_response(kind, version, self._arrived.pop(0))[1]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Talk:
+    """A conversation; `log` has what was answered."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.log: list[Entry] = []
+        self.mark = uuid.uuid4().hex[:6]
+        self.topic_ids: dict[str, bytes] = {}
+        self._address = address
+        self._names: dict[str, str] = {}
+        self._versions = {ApiVersionsRequest.API_KEY: 3}
+        self._connections: dict[str, Connection] = {}
+        known = self.quietly(ApiVersionsRequest("talk", "0"))
+        kinds = ((api, request_class(api.api_key)) for api in known.api_keys if api.api_key in REQUESTS)
+        self._versions |= {api.api_key: min(api.max_version, kind.VERSIONS[1]) for api, kind in kinds}
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    # --- asking
+
+    def ask(self, request: Request[ResponseT], via: str = "main") -> ResponseT:
+        """Ask, and keep the answer."""
+        self.send(request, via)
+        return self.receive(request, via)
+
+    def quietly(
+        self, request: Request[ResponseT], via: str = "main", version: int | None = None
+    ) -> ResponseT:
+        """Ask for something that isn't compared."""
+        connection = self.connection(via)
+        version = connection.send(request, version)
+        return connection.receive(request.RESPONSE, version)  # type: ignore[return-value]
+
+    def send(self, request: Request[ResponseT], via: str = "main") -> None:
+        """Ask, without waiting: `receive` takes the answer."""
+        self.connection(via).send(request)
+
+    def receive(self, request: Request[ResponseT], via: str = "main") -> ResponseT:
+        version = self._versions[request.API_KEY]
+        answer = self.connection(via).receive(request.RESPONSE, version)
+        self.log.append((request.NAME, self._comparable(to_json(answer, version))))
+        return answer  # type: ignore[return-value]
+
+    def wait_for(
+        self,
+        request: Callable[[], Request[ResponseT]],
+        good: Callable[[ResponseT], bool],
+        version: int | None = None,
+    ) -> ResponseT:
+        """Ask quietly until the answer is good."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            answer = self.quietly(request(), version=version)
+            if good(answer):
+                return answer
+            if time.monotonic() > deadline:
+                raise AssertionError(f"never good: {answer}")
+            time.sleep(0.05)
+
+    def note(self, what: str, value: object) -> None:
+        """Keep something else that must be equal."""
+        self.log.append((what, self._comparable(value)))
+
+    def connection(self, name: str) -> Connection:
+        if name not in self._connections:
+            self._connections[name] = Connection(self._address, self._versions)
+        return self._connections[name]
+
+    def hang_up(self, name: str) -> None:
+        self._connections.pop(name).close()
+
+    # --- names
+
+    def name(self, label: str) -> str:
+        """A name of this conversation's own; `label` stands for it in the log."""
+        unique = f"{label}-{self.mark}"
+        self._names[unique] = label
+        return unique
+
+    def member(self, label: str) -> str:
+        """A member id."""
+        chosen = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._names[chosen] = label
+        return chosen
+
+    # --- setting the scene
+
+    def topic(self, label: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
+        """Create a topic, and learn its id."""
+        name = self.name(label)
+        configs = [CreatableTopicConfig(key, value) for key, value in (settings or {}).items()]
+        answer = self.quietly(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=configs)]))
+        assert answer.topics[0].error_code == 0, answer
+        wanted = [MetadataRequestTopic(name=name)]
+        found = self.wait_for(
+            lambda: MetadataRequest(topics=wanted),
+            lambda metadata: (
+                not metadata.topics[0].error_code
+                and all(p.leader_id >= 0 for p in metadata.topics[0].partitions)
+            ),
+        )
+        self.topic_ids[name] = found.topics[0].topic_id
+        self._names[uuid_text(found.topics[0].topic_id)] = label
+        return name
+
+    def group(self, label: str, settings: Mapping[str, str] | None = None) -> str:
+        """Name a share group that reads from the earliest record, and has these settings."""
+        name = self.name(label)
+        wanted = {"share.auto.offset.reset": "earliest"} | dict(settings or {})
+        self.configure_group(name, wanted)
+        self.wait_for(
+            lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=[name]),
+            lambda answer: answer.coordinators[0].error_code == 0,
+        )
+        return name
+
+    def configure_group(self, name: str, settings: Mapping[str, str]) -> None:
+        configs = [AlterableConfig(key, _SET, value) for key, value in settings.items()]
+        answer = self.quietly(
+            IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, name, configs)])
+        )
+        assert answer.responses[0].error_code == 0, answer
+
+    def produce(self, topic: str, sizes: Iterable[int] = (10,), partition: int = 0) -> None:
+        """Append one batch for each size, each in a request of its own."""
+        for size in sizes:
+            builder = BatchBuilder()
+            for number in range(size):
+                builder.append(b"record %d" % number, timestamp=time.time_ns() // 1_000_000)
+            self.produce_batch(topic, builder, partition)
+
+    def produce_batch(
+        self, topic: str, builder: BatchBuilder, partition: int = 0, transactional_id: str | None = None
+    ) -> None:
+        rows = [PartitionProduceData(partition, bytes(builder.build()))]
+        data = [TopicProduceData(topic_id=self.topic_ids[topic], partition_data=rows)]
+        answer = self.quietly(ProduceRequest(transactional_id, -1, 10_000, data))
+        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+
+    # --- what is kept
+
+    def _comparable(self, value: Any, field: str = "") -> Any:
+        if isinstance(value, dict):
+            return {k: self._comparable(v, k) for k, v in value.items() if k not in _LEFT_OUT}
+        if isinstance(value, list):
+            return sorted((self._comparable(item) for item in value), key=_place)
+        if field == "records":
+            return value and [
+                (batch.base_offset, batch.last_offset, batch.record_count)
+                for batch in read_batches(base64.b64decode(value))
+            ]
+        if isinstance(value, str):
+            for unique, label in self._names.items():
+                value = value.replace(unique, label)
+        return value
+
+
+def _place(item: Any) -> Any:
+    """Brokers list topics and partitions in any order."""
+    if not isinstance(item, dict):
+        return 0, ""
+    return item.get("partitionIndex", item.get("partition", 0)), item.get("topicName", "")
