@@ -69,11 +69,10 @@ def _metadata(request: Any, error: ErrorCode) -> Message:
 
 def _find_coordinator(request: Any, error: ErrorCode) -> Message:
     make = find_coordinator_response.Coordinator
+    if not request.coordinator_keys:  # as before v4
+        return FindCoordinatorResponse(error_code=error, node_id=-1, port=-1)
     return FindCoordinatorResponse(
-        error_code=error,
-        node_id=-1,
-        port=-1,
-        coordinators=[make(key, -1, "", -1, error) for key in request.coordinator_keys],
+        coordinators=[make(key, -1, "", -1, error) for key in request.coordinator_keys]
     )
 
 

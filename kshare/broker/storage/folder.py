@@ -45,12 +45,12 @@ class DataFolder:
 
     def attach(self, broker: Broker) -> None:
         """Gives a fresh broker what the folder holds, and keeps whatever it does from now on."""
+        try:
+            self._restore(broker)
+        except BaseException:
+            self._lock.close()
+            raise
         self._broker = broker
-        broker.cluster.log_made.append(self._open_log)
-        snapshot = self._path / "metadata.json"
-        if snapshot.exists():
-            from_json(broker, self._read_json(snapshot))
-        self._restore_offsets(broker)
         broker.cluster.topic_deleted.append(self._delete_logs)
         for signal in (broker.cluster.changed, broker.configs.changed, broker.transactions.changed):
             signal.listen(self._mark)
@@ -58,6 +58,13 @@ class DataFolder:
         broker.flush = self.flush
         self._is_dirty = True
         self.flush()
+
+    def _restore(self, broker: Broker) -> None:
+        broker.cluster.log_made.append(self._open_log)
+        snapshot = self._path / "metadata.json"
+        if snapshot.exists():
+            from_json(broker, _read_json(snapshot))
+        self._restore_offsets(broker)
 
     def _mark(self) -> None:
         self._is_dirty = True
@@ -128,12 +135,13 @@ class DataFolder:
         if self._journal is not None:
             self._journal.write(_line(group, partition, offset))
 
-    def _read_json(self, path: Path) -> dict[str, Any]:
-        try:
-            state: dict[str, Any] = json.loads(path.read_bytes())
-        except ValueError as problem:
-            raise UnreadableFolder(f"{path.name} is broken: {problem}") from None
-        return state
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError as problem:
+        raise UnreadableFolder(f"{path.name} is broken: {problem}") from None
+    return state
 
 
 def _line(group: str, partition: TopicPartition, offset: CommittedOffset | None) -> bytes:
