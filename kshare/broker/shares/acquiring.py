@@ -71,33 +71,35 @@ def _pieces(spans: Sequence[Span], first: int, last: int, batch_size: int, is_st
     yield begin, last
 
 
-def acquire_known(
-    batch: Batch, member: str, wanted: Span, most: int, is_strict: bool, limits: Limits, lock_until: int
-) -> tuple[list[Acquired], bool]:
-    """Takes what is available of a batch; and whether the acquisition ends with it."""
-    is_suspicious = any(
+def is_suspicious(batch: Batch, wanted: Span, limits: Limits) -> bool:
+    """Whether something available in it has been delivered suspiciously often."""
+    return any(
         delivery.state is State.AVAILABLE and limits.is_wary_of(delivery.count)
         for first, last, delivery in batch.runs()
         if last >= wanted[0] and first <= wanted[1]
     )
+
+
+def acquire_known(
+    batch: Batch, member: str, wanted: Span, most: int, is_strict: bool, limits: Limits, lock_until: int
+) -> list[Acquired]:
+    """Takes what is available of a batch."""
     is_covered = wanted[0] <= batch.first and wanted[1] >= batch.last
     fits = not is_strict or batch.size <= most
-    if batch.records is None and is_covered and fits and not is_suspicious:
+    if batch.records is None:
         if batch.whole.state is not State.AVAILABLE:
-            return [], False
-        batch.whole.acquire(member, lock_until)
-        return [Acquired(batch.first, batch.last, batch.whole.count)], False
-    if batch.records is None and batch.whole.state is not State.AVAILABLE:
-        return [], False
+            return []
+        if is_covered and fits and not is_suspicious(batch, wanted, limits):
+            batch.whole.acquire(member, lock_until)
+            return [Acquired(batch.first, batch.last, batch.whole.count)]
     return _acquire_some(batch, member, wanted, most if is_strict else batch.size, limits, lock_until)
 
 
 def _acquire_some(
     batch: Batch, member: str, wanted: Span, most: int, limits: Limits, lock_until: int
-) -> tuple[list[Acquired], bool]:
+) -> list[Acquired]:
     acquired: list[Acquired] = []
     taken = 0
-    was_wary = False
     batch.split()
     for offset, _, delivery in batch.runs():
         if offset > wanted[1] or taken >= most:
@@ -105,9 +107,8 @@ def _acquire_some(
         if offset < wanted[0] or delivery.state is not State.AVAILABLE:
             continue
         count = delivery.count
-        is_wary = limits.is_wary_of(count) or limits.is_last(count)
-        was_wary |= is_wary
-        if limits.is_last(count) and taken:
+        is_wary = limits.is_wary_of(count)
+        if is_wary and limits.is_last(count) and taken:
             break
         delivery.acquire(member, lock_until)
         taken += 1
@@ -118,4 +119,4 @@ def _acquire_some(
             acquired.append(Acquired(offset, offset, delivery.count))
         if is_wary and taken == limits.company(count, batch.size):
             break
-    return acquired, was_wary
+    return acquired

@@ -84,11 +84,10 @@ class ShareFetching:
 
     def _hand_out(self, is_last: bool) -> bool:
         """Whether the fetch is done. It is too, with nothing, where the log had moved away under a share-partition."""
-        has_moved = any([led.follow_log() for led in self._led.values()])
+        moved = [led for led in self._led.values() if led.follow_log()]
         part = self._wish.max_bytes // max(len(self._led), 1)
         looked: dict[TopicPartition, list[StoredBatch]] = {
-            topic_partition: ([] if has_moved else led.look(part))
-            for topic_partition, led in self._led.items()
+            topic_partition: ([] if moved else led.look(part)) for topic_partition, led in self._led.items()
         }
         size = sum(batch.size for batches in looked.values() for batch in batches)
         is_enough = is_last or size >= self._wish.min_bytes
@@ -103,7 +102,7 @@ class ShareFetching:
                 left -= sum(each.size for each in handout.acquired)
             has_some |= bool(handout.acquired)
             self._found[topic_partition] = handout
-        return has_some or has_moved
+        return has_some or bool(moved)
 
     def _signals(self) -> Iterator[Signal]:
         for led in self._led.values():

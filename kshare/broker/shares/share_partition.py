@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kshare.broker.refusal import Refusal
-from kshare.broker.shares.acquiring import Acquired, acquire_known, acquire_new
+from kshare.broker.shares.acquiring import Acquired, acquire_known, acquire_new, is_suspicious
 from kshare.broker.shares.delivery import Cause, Delivery, Kind, Limits, State
 from kshare.broker.shares.window import Batch, Run, Window
 from kshare.protocol.error_codes import ErrorCode
@@ -161,12 +161,13 @@ class SharePartition:
                 room -= sum(each.size for each in taken)
                 if room <= 0:
                     return acquired
-            taken, is_end = acquire_known(
-                batch, member, (position, last), room, is_strict, limits, lock_until
-            )
+            is_wary = is_suspicious(batch, (position, last), limits)
+            if is_wary and acquired:
+                return acquired
+            taken = acquire_known(batch, member, (position, last), room, is_strict, limits, lock_until)
             acquired += taken
             room -= sum(each.size for each in taken)
-            if is_end:
+            if is_wary:
                 return acquired
             position = max(position, batch.last + 1)
         if room > 0 and position <= last and position >= window.end:

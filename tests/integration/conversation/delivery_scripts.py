@@ -209,10 +209,9 @@ def acknowledgements(talk: Talk) -> None:
 def locks_run_out(talk: Talk) -> None:
     one = scene(talk, 10, share_record_lock_duration_ms="1000", share_delivery_count_limit="2")
     one.fetch(wait_ms=5000)
-    one.acknowledge((0, 1, ACCEPT))
     one.fetch(wait_ms=5000)
-    one.acknowledge((2, 9, RENEW), is_renew_ack=True)
-    one.acknowledge((2, 2, ACCEPT))
+    one.acknowledge((0, 9, RENEW), is_renew_ack=True)
+    one.acknowledge((0, 1, ACCEPT))
     one.fetch(wait_ms=2000)
     one.acknowledge((3, 3, ACCEPT))
     show(talk, one.group)
