@@ -20,14 +20,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.client.config import ConsumerConfig
+from kshare.client.consumer import Servers, TopicPartition
 from kshare.client.consumer import ShareConsumer as _Consumer
-from kshare.client.consumer import TopicPartition
+from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, ValueT
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import Shelf
 from kshare.errors import KshareError
@@ -38,11 +39,40 @@ ReturnT = TypeVar("ReturnT")
 _GATHER_S = 0.003
 
 
-class ShareConsumer:
+class ShareConsumer(Generic[RecordT_co]):
     """Options are those of `kshare.ShareConsumer`."""
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **options: Any) -> None:
-        self._consumer = _Consumer(bootstrap_servers, **options)
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[KeyT | None, ValueT | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        key_deserializer: Callable[[bytes], KeyT],
+        value_deserializer: Callable[[bytes], ValueT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[bytes | None, ValueT | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        value_deserializer: Callable[[bytes], ValueT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[KeyT | None, bytes | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        key_deserializer: Callable[[bytes], KeyT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ShareRecord], bootstrap_servers: Servers = None, **options: Any
+    ) -> None: ...
+    def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
+        self._consumer: _Consumer = _Consumer(bootstrap_servers, **options)
         self._stack: ExitStack | None = None
         self._handed: ShareBatch | None = None
         self._in_hand: ShareRecord | ShareBatch | None = None
@@ -82,7 +112,7 @@ class ShareConsumer:
         """What is subscribed to now."""
         return self._consumer.topics
 
-    def __iter__(self) -> Iterator[ShareRecord]:
+    def __iter__(self) -> Iterator[RecordT_co]:
         """Record by record. A loop that was left goes on where it was left, after the record then at hand."""
         self._give_back()
         shelf, is_implicit = self._shelf, self._consumer.is_implicit
@@ -92,7 +122,7 @@ class ShareConsumer:
                 shelf.put(self._next_batch())
                 record = shelf.next_held()
             self._in_hand = record
-            yield record
+            yield cast("RecordT_co", record)
             if is_implicit:
                 self._desk.settle_if_held(record.batch.lease, record.offset, ACCEPT)
 

@@ -10,20 +10,20 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, cast, overload
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.lowlevel import checkpoint
 
 from kshare.client.config import ConsumerConfig, topic_names
-from kshare.client.deserialize import Reader
+from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, ValueT
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
 from kshare.client.observer import Reporter
-from kshare.client.record import ShareBatch
+from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.pool import Pool
@@ -32,14 +32,44 @@ from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.state.leases import LeaseKeeper
 
 TopicPartition = tuple[str, int]
+Servers = str | Iterable[str] | None
 _RENEWING_VERSION = 2
 _STRETCH_S = 0.005
 
 
-class ShareConsumer:
+class ShareConsumer(Generic[RecordT_co]):
     """Options are those of `ConsumerConfig`; Kafka's dotted names are understood."""
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **options: Any) -> None:
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[KeyT | None, ValueT | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        key_deserializer: Callable[[bytes], KeyT],
+        value_deserializer: Callable[[bytes], ValueT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[bytes | None, ValueT | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        value_deserializer: Callable[[bytes], ValueT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ReadRecord[KeyT | None, bytes | None]],
+        bootstrap_servers: Servers = None,
+        *,
+        key_deserializer: Callable[[bytes], KeyT],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[ShareRecord], bootstrap_servers: Servers = None, **options: Any
+    ) -> None: ...
+    def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.net_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled)
@@ -102,10 +132,11 @@ class ShareConsumer:
             return None
         return await self._tasks.__aexit__(kind, error, trace)
 
-    def __aiter__(self) -> RecordStream:
+    def __aiter__(self) -> AsyncIterator[RecordT_co]:
         """Record by record."""
         self._held()
-        return RecordStream(self, self._shelf, is_implicit=self.is_implicit)
+        stream = RecordStream(self, self._shelf, is_implicit=self.is_implicit)
+        return cast("AsyncIterator[RecordT_co]", stream)
 
     def batches(self) -> BatchStream:
         """Batch by batch: records of one partition that were acquired together."""

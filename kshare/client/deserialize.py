@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from kshare.client.observer import SILENT, Poisoned, Reporter
 from kshare.client.record import ShareRecord
@@ -19,6 +19,13 @@ log = logging.getLogger("kshare.client")
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    RecordT_co = TypeVarWithDefault("RecordT_co", bound=ShareRecord, default=ShareRecord, covariant=True)
+else:
+    RecordT_co = TypeVar("RecordT_co", covariant=True)
+"""What a consumer hands out; a ShareRecord unless deserializers make it more."""
 
 Deserializer = Callable[[bytes], Any]
 OnPoison = Literal["raise", "reject", "release"]
