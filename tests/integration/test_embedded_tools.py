@@ -1,0 +1,167 @@
+"""Apache's own command-line tools against the embedded broker, as against Kafka."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.testing import Broker
+from tools.kafka.jars import TOOLS, class_path, install
+from tools.kafka.java import find_java
+
+pytestmark = [pytest.mark.java]
+
+DEADLINE_S = 120
+RELEASE = "4.3.1"
+_TOOLS = "org.apache.kafka.tools"
+_SHARE_GROUPS = f"{_TOOLS}.consumer.group.ShareGroupCommand"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 2}) as broker:
+        broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
+        yield broker
+
+
+def run(main: str, *arguments: str, given: str = "", path: str | None = None) -> str:
+    """What the tool says on its standard output; one that fails raises CalledProcessError."""
+    done = subprocess.run(
+        [find_java(), "-cp", path or class_path(TOOLS), main, *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def with_bootstrap(broker: Broker, main: str, *arguments: str, given: str = "") -> str:
+    return run(main, "--bootstrap-server", broker.bootstrap, *arguments, given=given)
+
+
+def words(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_topics_and_the_console(broker: Broker) -> None:
+    topics = f"{_TOOLS}.TopicCommand"
+    with_bootstrap(
+        broker, topics, "--create", "--topic", "fresh", "--partitions", "3", "--config", "retention.ms=5000"
+    )
+    assert "fresh" in with_bootstrap(broker, topics, "--list").split()
+    described = with_bootstrap(broker, topics, "--describe", "--topic", "fresh")
+    assert "PartitionCount: 3" in described
+    assert "retention.ms=5000" in described
+    with_bootstrap(broker, f"{_TOOLS}.ConsoleProducer", "--topic", "fresh", given="a\nb\nc\n")
+    consumed = with_bootstrap(
+        broker,
+        f"{_TOOLS}.consumer.ConsoleConsumer",
+        *("--topic", "fresh", "--from-beginning", "--max-messages", "3", "--group", "readers"),
+    )
+    assert sorted(consumed.split()) == ["a", "b", "c"]
+    groups = with_bootstrap(
+        broker, f"{_TOOLS}.consumer.group.ConsumerGroupCommand", "--describe", "--all-groups"
+    )
+    assert sum(int(row[3]) for row in words(groups) if row[:2] == ["readers", "fresh"]) == 3
+    with_bootstrap(broker, topics, "--delete", "--topic", "fresh")
+    assert broker.records("fresh") == []
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_producer_performance(broker: Broker, transactional: bool) -> None:
+    extra = ("--transactional-id", "tx", "--transaction-duration-ms", "50") if transactional else ()
+    said = run(
+        f"{_TOOLS}.ProducerPerformance",
+        *("--topic", "orders", "--num-records", "20000", "--record-size", "100", "--throughput", "-1"),
+        *("--command-property", f"bootstrap.servers={broker.bootstrap}"),
+        *extra,
+    )
+    assert "20000 records sent" in said
+    assert len(broker.records("orders")) == 20000
+
+
+def test_groups_are_configured(broker: Broker) -> None:
+    install(RELEASE)
+    command = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap)
+    entity = ("--entity-type", "groups", "--entity-name", "workers")
+    path = class_path(RELEASE)
+    run(*command, "--alter", *entity, "--add-config", "share.isolation.level=read_committed", path=path)
+    described = run(*command, "--describe", *entity, path=path)
+    assert "share.isolation.level=read_committed sensitive=false" in described
+    run(*command, "--alter", *entity, "--delete-config", "share.isolation.level", path=path)
+    assert (
+        broker.call(lambda: broker.state.configs.group("workers", "share.isolation.level"))
+        == "read_uncommitted"
+    )
+
+
+def test_the_share_console_and_the_groups_whole_life(broker: Broker) -> None:
+    broker.produce("orders", [b"a", b"b", b"c"])
+    consumed = with_bootstrap(
+        broker,
+        f"{_TOOLS}.consumer.ConsoleShareConsumer",
+        *("--topic", "orders", "--group", "workers", "--max-messages", "3", "--timeout-ms", "60000"),
+        *("--formatter-property", "print.delivery=true", "--formatter-property", "print.offset=true"),
+    )
+    assert re.findall(r"Offset:(\d+)\s+Delivery:(\d+)\s+(\w)", consumed) == [
+        ("0", "1", "a"),
+        ("1", "1", "b"),
+        ("2", "1", "c"),
+    ]
+    group = ("--group", "workers")
+    assert words(with_bootstrap(broker, _SHARE_GROUPS, "--list")) == [["workers"]]
+    assert ["workers", "Empty"] in words(with_bootstrap(broker, _SHARE_GROUPS, "--list", "--state"))
+    offsets = words(with_bootstrap(broker, _SHARE_GROUPS, "--describe", *group, "--offsets", "--verbose"))
+    assert [row[1] for row in offsets if row[0] == "workers"] == ["orders", "orders"]
+    for how in ("--dry-run", "--execute"):
+        reset = with_bootstrap(
+            broker, _SHARE_GROUPS, "--reset-offsets", "--to-earliest", *group, "--topic", "orders", how
+        )
+        assert ["workers", "orders", "0", "0"] in words(reset)
+    deleted = with_bootstrap(broker, _SHARE_GROUPS, "--delete-offsets", *group, "--topic", "orders")
+    assert ["orders", "Successful"] in words(deleted)
+    with_bootstrap(broker, _SHARE_GROUPS, "--delete", *group)
+    assert words(with_bootstrap(broker, _SHARE_GROUPS, "--list")) == []
+
+
+@pytest.mark.parametrize("acknowledgement", ["--release", "--reject"])
+def test_the_share_console_gives_back_or_refuses(broker: Broker, acknowledgement: str) -> None:
+    broker.set_group_config("workers", {"share.delivery.count.limit": "2"})
+    broker.produce("orders", [b"a"])
+    consumer = f"{_TOOLS}.consumer.ConsoleShareConsumer"
+    common = ("--topic", "orders", "--group", "workers", "--formatter-property", "print.delivery=true")
+    with_bootstrap(broker, consumer, *common, "--max-messages", "1", "--timeout-ms", "60000", acknowledgement)
+    broker.produce("orders", [b"b"])
+    count = "2" if acknowledgement == "--release" else "1"
+    after = with_bootstrap(broker, consumer, *common, "--max-messages", count, "--timeout-ms", "60000")
+    found = re.findall(r"Delivery:(\d+)\s+(\w)", after)
+    assert found == ([("2", "a"), ("1", "b")] if acknowledgement == "--release" else [("1", "b")])
+
+
+def test_share_consumer_performance(broker: Broker) -> None:
+    for _ in range(20):
+        broker.produce("orders", [b"x" * 100] * 1000)
+    said = with_bootstrap(
+        broker,
+        f"{_TOOLS}.ShareConsumerPerformance",
+        *("--topic", "orders", "--group", "workers", "--num-records", "20000", "--timeout", "60000"),
+    )
+    assert said.splitlines()[-1].split(", ")[5] == "20000"
+
+
+def test_the_verifiable_share_consumer(broker: Broker) -> None:
+    broker.produce("orders", [b"a", b"b", b"c"])
+    said = with_bootstrap(
+        broker,
+        f"{_TOOLS}.VerifiableShareConsumer",
+        *("--topic", "orders", "--group-id", "workers", "--max-messages", "3"),
+    )
+    assert '"name":"records_consumed","count":3' in said
+    assert '"name":"offsets_acknowledged","count":3' in said
+    assert '"success":true' in said
