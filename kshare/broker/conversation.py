@@ -20,7 +20,6 @@ from kshare.broker.connection import Call, ClientConnection, RefusedConnection
 from kshare.broker.dispatch import handler_for, is_offered
 from kshare.broker.faults import Fault
 from kshare.broker.handlers import api_versions
-from kshare.broker.refusing import refusing_answer
 from kshare.broker.security import Security
 from kshare.errors import DecodeError
 from kshare.protocol.envelopes import encode_response, request_class
@@ -142,6 +141,9 @@ class Conversation:
         if fault.swallow:
             return None
         if fault.error is not None:
+            # Seldom needed, and it loads a dozen messages.
+            from kshare.broker.refusing import refusing_answer
+
             answer: Message | None = refusing_answer(request, fault.error)
         else:
             answer = await self._handle(request, call)

@@ -1,6 +1,6 @@
-"""Who may come in: TLS, and SASL by PLAIN or SCRAM. What a client has to do before its requests are taken.
+"""What a listener asks of its clients: to encrypt, to log in, both or neither.
 
-Decides about logins alone. There are no permissions: whoever is in may do everything.
+There are no permissions: whoever is in may do everything.
 """
 
 from __future__ import annotations
@@ -8,21 +8,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kshare.broker.connection import ANONYMOUS
-from kshare.broker.scram import MECHANISMS as SCRAM_MECHANISMS
-from kshare.broker.scram import ScramServer
-from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.message import Message
-from kshare.protocol.messages import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
-
-_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
-PLAIN = "PLAIN"
+if TYPE_CHECKING:
+    from kshare.broker.login import Login
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,73 +20,14 @@ class Security:
 
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
-    """Name → password."""
+    """Name → password, for SASL PLAIN and SCRAM."""
     session_lifetime_ms: int = 0
     """After so long clients have to log in anew; 0 for never."""
 
     def login(self) -> Login | None:
         """What one connection has to go through."""
-        return Login(self) if self.users else None
-
-
-class Login:
-    """One connection's way in: SaslHandshake names the mechanism, SaslAuthenticate carries what it says."""
-
-    def __init__(self, security: Security) -> None:
-        self._security = security
-        self._mechanism: str | None = None
-        self._scram: ScramServer | None = None
-        self.principal = ANONYMOUS
-        self._is_in = False
-
-    def lets_through(self, api_key: int) -> bool:
-        return self._is_in or api_key in (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
-
-    def concerns(self, api_key: int) -> bool:
-        return api_key in (_HANDSHAKE, _AUTHENTICATE)
-
-    def answer(self, request: Message) -> Message:
-        if isinstance(request, SaslHandshakeRequest):
-            return self._begin(request)
-        assert isinstance(request, SaslAuthenticateRequest)
-        return self._go_on(bytes(request.auth_bytes))
-
-    def _begin(self, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        offered = [PLAIN, *SCRAM_MECHANISMS]
-        if request.mechanism not in offered:
-            return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
-        self._mechanism = request.mechanism
-        self._scram = None
-        if request.mechanism in SCRAM_MECHANISMS:
-            self._scram = ScramServer(request.mechanism, self._security.users)
-        return SaslHandshakeResponse(mechanisms=offered)
-
-    def _go_on(self, said: bytes) -> SaslAuthenticateResponse:
-        if self._mechanism is None:
-            reason = "SaslAuthenticate request received after successful handshake only"
-            return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, reason)
-        if self._scram is not None:
-            reply, user = self._scram.answer(said)
-        else:
-            reply, user = (b"", self._check_plain(said))
-        if reply is None or (self._scram is None and user is None):
-            self._mechanism = None
-            reason = f"Authentication failed: invalid credentials with SASL mechanism {self._name()}"
-            return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, reason)
-        if user is None:
-            return SaslAuthenticateResponse(error_message=None, auth_bytes=reply)
-        self._is_in, self.principal = True, f"User:{user}"
-        self._mechanism = None
-        lifetime = self._security.session_lifetime_ms
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=reply, session_lifetime_ms=lifetime)
-
-    def _name(self) -> str:
-        return PLAIN if self._scram is None else self._scram.mechanism
-
-    def _check_plain(self, said: bytes) -> str | None:
-        """The user, if the password is right: [authorization id] NUL user NUL password."""
-        parts = said.split(b"\0")
-        if len(parts) != 3:
+        if not self.users:
             return None
-        user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
-        return user if self._security.users.get(user) == password else None
+        from kshare.broker.login import Login
+
+        return Login(self)
