@@ -152,6 +152,7 @@ KAFKA_NAMES: dict[str, Translate] = {
     "client.id": _same("client_id"),
     "client.rack": _same("rack"),
     "request.timeout.ms": _seconds("request_timeout"),
+    "socket.timeout.ms": _seconds("request_timeout"),
     "socket.connection.setup.timeout.ms": _seconds("connect_timeout"),
     "reconnect.backoff.ms": _seconds("backoff_min"),
     "reconnect.backoff.max.ms": _seconds("backoff_max"),
@@ -186,12 +187,14 @@ KAFKA_NAMES: dict[str, Translate] = {
     "ssl.certificate.pem": _encoded_in_file("cert_file"),
     "ssl.key.pem": _encoded_in_file("key_file"),
     "ssl.endpoint.identification.algorithm": _host_check,
+    "ssl.check.hostname": lambda value, _: {"check_hostname": _is_true(value)},
     "enable.ssl.certificate.verification": _verification,
 }
 
 _OF_THE_GROUP = "it is a setting of the share group, set with an admin client: "
 _NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
 _ADAPTS = "leave it out: fetches adapt to what your code gets through, within max_records"
+_OURS_TO_DO = "leave it out: nothing has to be set for that here"
 _TOKEN = "leave it out and write token=<a function that gives a fresh token>"
 
 NOT_OURS: dict[str, str] = {
@@ -215,6 +218,21 @@ NOT_OURS: dict[str, str] = {
     "value.deserializer": "a class name can't be loaded: write value_deserializer=<a function of bytes>",
     "ssl.truststore.password": "PEM files need none: convert the trust store and write ca_file=<that file>",
     "ssl.keystore.password": "write key_password=<that of the key>, and cert_file=<a PEM file>",
+    "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop",
+    "default.api.timeout.ms": "write request_timeout=<seconds>",
+    "statistics.interval.ms": "leave it out: give an observer, see kshare.metrics",
+    "metric.reporters": "leave it out: give an observer, see kshare.metrics",
+    "interceptor.classes": "leave it out: give an observer",
+    "debug": 'leave it out: set the level of the loggers "kshare.client" and "kshare.net"',
+    "allow.auto.create.topics": "consumers never create topics: leave it out",
+    "metadata.max.age.ms": _OURS_TO_DO,
+    "retry.backoff.ms": _OURS_TO_DO,
+    "retry.backoff.max.ms": _OURS_TO_DO,
+    "connections.max.idle.ms": _OURS_TO_DO,
+    "client.dns.lookup": _OURS_TO_DO,
+    "check.crcs": "checksums are always checked: leave it out",
+    "api.version": _OURS_TO_DO,
+    "api.version.request": _OURS_TO_DO,
     "sasl.login.callback.handler.class": _TOKEN,
     "sasl.oauthbearer.token.endpoint.url": _TOKEN,
     "sasl.oauthbearer.config": _TOKEN,

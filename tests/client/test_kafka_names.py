@@ -74,6 +74,7 @@ def test_kafka_pythons_underscores_are_understood() -> None:
     )
     assert (said.tls, said.username, said.password) == (False, "u", "p")
     assert security(ssl_context=context).tls is context
+    assert not security(security_protocol="SSL", ssl_check_hostname=False).check_hostname
 
 
 def test_mutual_tls_by_librdkafkas_names() -> None:
@@ -114,6 +115,8 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
             {"value.deserializer": "org.x.StringDeserializer"},
             "write value_deserializer=<a function of bytes>",
         ),
+        ({"consumer_timeout_ms": 100}, "consumer_timeout_ms: .* move_on_after"),
+        ({"debug": "all"}, "set the level of the loggers"),
         ({"fetch.min.bytes": 1}, "fetches adapt"),
         ({"ssl.ca.location": "/ca.pem"}, r"ca_file is of no use without TLS: add tls=True"),
         ({"ssl.ca.locatoin": "/ca.pem"}, r"did you mean ssl.ca.location\?"),
