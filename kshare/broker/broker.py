@@ -18,6 +18,7 @@ from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.share_groups.share_groups import ShareGroups
 from kshare.broker.share_state.coordinator import ShareCoordinator
+from kshare.broker.shares.dead_letters import DeadLetters
 from kshare.broker.shares.shares import Shares
 from kshare.broker.shares.surroundings import Surroundings
 from kshare.broker.transactions import Transactions
@@ -61,7 +62,12 @@ class Broker:
         self.share_groups = ShareGroups(
             self.clock, self.configs, self.cluster, self.groups, self.share_states
         )
-        self.shares = Shares(Surroundings(self.clock, self.configs, self.cluster, self.share_states))
+        dead_letters = (
+            DeadLetters(self.clock, self.configs, self.cluster) if self.profile.has_dead_letters else None
+        )
+        self.shares = Shares(
+            Surroundings(self.clock, self.configs, self.cluster, self.share_states, dead_letters)
+        )
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):

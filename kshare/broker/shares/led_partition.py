@@ -182,6 +182,8 @@ class LedPartition:
     def _commit(self, change: Change) -> None:
         if change.settled:
             self._write(change)
+        if change.buried and self._parts.dead_letters is not None:
+            self._parts.dead_letters.bury(self.group, self.partition, change.buried)
         self.shared.apply(change, self._parts.clock.now(), self.limits)
         self._arm()
         self.changed.fire()

@@ -8,6 +8,7 @@ from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster
 from kshare.broker.configs import Configs
 from kshare.broker.share_state.coordinator import ShareCoordinator
+from kshare.broker.shares.dead_letters import DeadLetters
 
 
 @dataclass(slots=True, frozen=True)
@@ -16,3 +17,5 @@ class Surroundings:
     configs: Configs
     cluster: Cluster
     states: ShareCoordinator
+    dead_letters: DeadLetters | None = None
+    """None before 4.4."""

@@ -11,15 +11,18 @@ from kshare.protocol.messages import (
     EndTxnRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
+    ListOffsetsRequest,
 )
 from kshare.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
 from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
+from kshare.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
 from kshare.protocol.record_builder import BatchBuilder
 from tests.integration.conversation.offset_scripts import show
 from tests.integration.conversation.session_scripts import scene, warm_up
 from tests.integration.conversation.sharer import ACCEPT, GAP, REJECT, RELEASE, RENEW, Sharer
 from tests.integration.conversation.talk import DEADLINE_S, Talk
 
+_LATEST = -1
 STRICT = {"share_acquire_mode": 1}
 
 
@@ -331,12 +334,19 @@ class _Producer:
         self.sequence += count
 
     def end(self, is_committed: bool) -> None:
+        rows = [ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, -1, _LATEST)])]
+        before = self.talk.quietly(ListOffsetsRequest(-1, 0, rows)).topics[0].partitions[0].offset
         answer = self.talk.wait_for(
             lambda: EndTxnRequest(self.name, self.id, self.epoch, is_committed),
             lambda a: a.error_code == 0,
             version=4,
         )
         assert not answer.error_code
+        # The marker comes after the answer.
+        self.talk.wait_for(
+            lambda: ListOffsetsRequest(-1, 0, rows),
+            lambda a: a.topics[0].partitions[0].offset > before,
+        )
 
 
 def _delete_records(talk: Talk, topic: str, before: int) -> None:

@@ -1,0 +1,107 @@
+"""Dead letters as brokers since 4.4 write them: what was archived without being accepted, into a topic of its own.
+
+A group names the topic (`errors.deadletterqueue.topic.name`). It must begin with the broker's prefix and carry
+`errors.deadletterqueue.group.enable=true`; one that isn't there is made where the broker may. A letter says in its
+headers where it comes from and why; key and value come along where the group wants that, the record's own headers
+never do. It lies in the partition of its origin's number, counted round if the topic has fewer.
+
+What can't be buried is archived nevertheless: nothing here fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kshare.broker.clock import Clock
+from kshare.broker.cluster import Cluster, Partition
+from kshare.broker.configs import Configs
+from kshare.broker.refusal import Refusal
+from kshare.broker.settings import Resource
+from kshare.broker.shares.delivery import Cause
+from kshare.broker.shares.share_partition import Buried
+from kshare.protocol.record import Record
+from kshare.protocol.record_builder import BatchBuilder
+
+_TOPIC = "errors.deadletterqueue.topic.name"
+_COPY = "errors.deadletterqueue.copy.record.enable"
+_ENABLED = "errors.deadletterqueue.group.enable"
+_PREFIX = "errors.deadletterqueue.topic.name.prefix"
+_MAY_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
+_HEADER = "__dlq.errors."
+_REASONS = {
+    Cause.REJECTED: b"Offset rejected by client.",
+    Cause.TOO_MANY_DELIVERIES: b"Offset delivery count exceeded the threshold.",
+}
+
+
+class DeadLetters:
+    def __init__(self, clock: Clock, configs: Configs, cluster: Cluster) -> None:
+        self._clock = clock
+        self._configs = configs
+        self._cluster = cluster
+
+    def bury(self, group: str, origin: Partition, buried: Sequence[Buried]) -> None:
+        """One batch for all; nothing where the group has no dead letters, or none that work."""
+        grave = self._grave(group, origin)
+        if grave is None:
+            return
+        records = self._records(origin, buried) if self._copies(group) else {}
+        now = self._clock.now()
+        builder = BatchBuilder()
+        for each in buried:
+            for offset in range(each.first, each.last + 1):
+                record = records.get(offset)
+                builder.append(
+                    record.value if record else None,
+                    key=record.key if record else None,
+                    timestamp=now,
+                    headers=_headers(group, origin, offset, each),
+                )
+        try:
+            grave.log.append(
+                bytes(builder.build()), now=now, leader_epoch=grave.leader_epoch, from_client=False
+            )
+        except Refusal:
+            return  # As brokers do: what doesn't fit is archived without a letter.
+
+    def _copies(self, group: str) -> bool:
+        return self._configs.is_on(Resource.GROUP, group, _COPY)
+
+    def _grave(self, group: str, origin: Partition) -> Partition | None:
+        name = self._configs.group(group, _TOPIC)
+        if not name or not name.startswith(self._configs.broker(_PREFIX)):
+            return None
+        topic = self._cluster.find(name)
+        if topic is None and self._configs.is_on(Resource.BROKER, "", _MAY_CREATE):
+            count = self._configs.broker_number("num.partitions")
+            try:
+                topic = self._cluster.create_topic(name, count, configs={_ENABLED: "true"})
+            except Refusal:
+                return None
+        if topic is None or not self._configs.is_on(Resource.TOPIC, name, _ENABLED):
+            return None
+        return topic.partitions[origin.index % len(topic.partitions)]
+
+    def _records(self, origin: Partition, buried: Iterable[Buried]) -> dict[int, Record]:
+        """Those that the log still has."""
+        wanted = {offset for each in buried for offset in range(each.first, each.last + 1)}
+        found: dict[int, Record] = {}
+        for batch in origin.log.batches_from(min(wanted)):
+            if batch.base_offset > max(wanted):
+                break
+            if not batch.is_control and not wanted.isdisjoint(
+                range(batch.base_offset, batch.last_offset + 1)
+            ):
+                found |= {record.offset: record for record in batch.decode() if record.offset in wanted}
+        return found
+
+
+def _headers(group: str, origin: Partition, offset: int, buried: Buried) -> list[tuple[str, bytes]]:
+    return [
+        (_HEADER + "topic", origin.topic.name.encode()),
+        (_HEADER + "partition", b"%d" % origin.index),
+        (_HEADER + "offset", b"%d" % offset),
+        (_HEADER + "group", group.encode()),
+        (_HEADER + "delivery.count", b"%d" % buried.count),
+        (_HEADER + "message", _REASONS[buried.cause]),
+    ]
