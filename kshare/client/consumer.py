@@ -154,6 +154,8 @@ class ShareConsumer(Generic[RecordT_co]):
             with anyio.fail_after(self.config.request_timeout):
                 holdings.tell()
                 while not self._member.is_clear:
+                    if self._member.failure:
+                        raise self._member.failure
                     await holdings.listen().wait()
         except TimeoutError:
             raise RequestTimedOut(

@@ -93,8 +93,11 @@ class GroupMember:
             for number, node in self._nodes.items():
                 tasks.start_soon(self._close_node, number, node)
         self._membership.leave(anyio.current_time())
-        while self._membership.state is not State.LEFT:
-            await self._heartbeat()
+        try:
+            while self._membership.state is not State.LEFT:
+                await self._heartbeat()
+        except KshareError as error:
+            log.info("the group wasn't left in good order: %s", error)
         self._report_assignment({})
 
     async def _close_node(self, number: int, node: NodeSession) -> None:
@@ -107,7 +110,11 @@ class GroupMember:
     async def _keep(self, step: Callable[[], Awaitable[float | None]]) -> None:
         """Run a step again and again, sleeping as long as it says (or until there is news)."""
         while self.failure is None and self._membership.state is not State.LEFT:
-            wake_at = await step()
+            try:
+                wake_at = await step()
+            except KshareError as error:
+                self._fail(error)
+                return
             now = anyio.current_time()
             pause = _LONGEST_SLEEP_S if wake_at is None else min(max(0.0, wake_at - now), _LONGEST_SLEEP_S)
             with anyio.move_on_after(pause):
@@ -176,8 +183,7 @@ class GroupMember:
                 case GroupFull(error, _):
                     log.warning("%s: waiting for a place", error)
                 case Failed(error):
-                    self.failure = error
-                    self._holdings.arrived.set()
+                    self._fail(error)
                 case _:
                     log.debug("%s", event)
         self._wake()
@@ -229,8 +235,7 @@ class GroupMember:
         try:
             await node.run()
         except KshareError as error:
-            self.failure = error
-            self._holdings.arrived.set()
+            self._fail(error)
         finally:
             self._ended[number].set()
 
@@ -283,6 +288,12 @@ class GroupMember:
             raise
         self._reporter.answered(api, node, anyio.current_time() - started, answer)
         return answer
+
+    def _fail(self, error: KshareError) -> None:
+        """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
+        self.failure = error
+        self._holdings.arrived.set()
+        self._holdings.tell()
 
     def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
         now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)

@@ -8,7 +8,15 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import AcknowledgeError, ConfigError, DeserializationFailed, KshareError, ShareConsumer
+from kshare import (
+    AcknowledgeError,
+    AuthenticationFailed,
+    BrokerError,
+    ConfigError,
+    DeserializationFailed,
+    KshareError,
+    ShareConsumer,
+)
 from kshare.client.observer import (
     Acquired,
     Answered,
@@ -23,8 +31,9 @@ from kshare.client.observer import (
     Skipped,
 )
 from kshare.client.record import ShareRecord
+from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import MetadataRequest, ShareFetchRequest
+from kshare.protocol.messages import MetadataRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, TinyCluster
 
 pytestmark = pytest.mark.anyio
@@ -258,3 +267,27 @@ async def test_raised_poison_leaves_the_loop_and_the_next_goes_on_behind_it() ->
         assert seen == [0, 2]
         await source.commit()
         assert cluster.topics["a"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
+
+
+async def test_what_waiting_does_not_heal_is_raised_where_records_are_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as a password that was changed: connecting anew is refused."""
+
+    async def refuse(self: Pool, node: int | None, request: object, **options: object) -> None:
+        raise AuthenticationFailed("the password isn't the right one any more")
+
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
+        cluster.topics["a"].append(b"a0")
+        (await next_of(source)).accept()
+        monkeypatch.setattr(Pool, "ask", refuse)
+        for _ in range(2):
+            with pytest.raises(AuthenticationFailed, match="the password isn't the right one"):
+                await next_of(source)
+
+
+async def test_a_group_of_another_kind_is_an_error_not_a_silence() -> None:
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
+        cluster.error_next[ShareGroupHeartbeatRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        with pytest.raises(BrokerError, match="share group 'g': GROUP_AUTHORIZATION_FAILED"):
+            await next_of(source)

@@ -136,7 +136,7 @@ class _Node:
                     coordinators=[Coordinator(request.coordinator_keys[0], 1, host, port)]
                 )
             case ShareGroupHeartbeatRequest():
-                return self._heartbeat(request)
+                return self._heartbeat(request, error)
             case MetadataRequest():
                 return self._metadata(request, error)
             case ShareFetchRequest():
@@ -145,7 +145,9 @@ class _Node:
                 return self._acknowledge(talk, session, request)
         raise AssertionError(request)
 
-    def _heartbeat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+    def _heartbeat(self, request: ShareGroupHeartbeatRequest, error: int) -> ShareGroupHeartbeatResponse:
+        if error:
+            return ShareGroupHeartbeatResponse(error_code=error)
         answer = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch + 1, heartbeat_interval_ms=100
         )
