@@ -75,7 +75,9 @@ class ShareGroups:
         interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
         answer = group.heartbeat(beat, known, now, interval)
         self._keep_alive(group, group.members[beat.member_id], now)
-        self._initialize(group)
+        if self._initialize(group) and not interval:
+            # Where nobody wants to wait, a member needn't come again for what has become ready meanwhile.
+            answer = group.heartbeat(beat, known, now, interval)
         return answer
 
     def find_or_make(self, group_id: str) -> ShareGroup:
@@ -123,12 +125,15 @@ class ShareGroups:
 
         self._clock.at(member.silent_at, look)
 
-    def _initialize(self, group: ShareGroup) -> None:
-        for topic_id, index in group.missing():
+    def _initialize(self, group: ShareGroup) -> bool:
+        """Whether partitions have become ready."""
+        missing = group.missing()
+        for topic_id, index in missing:
             try:
                 self.initialize(group, topic_id, index, UNKNOWN_START)
             except Refusal:
-                return  # No coordinator, or the topic has just gone: the next heartbeat tries again.
+                return False  # No coordinator, or the topic has just gone: the next heartbeat tries again.
+        return bool(missing)
 
     def _forget_topic(self, topic: Topic) -> None:
         for group in self._by_id.values():
