@@ -57,7 +57,9 @@ def check_command(command: list[str]) -> None:
             assert "tools/test" in (ROOT / ".ci/run").read_text(), "the gate runs what the README names"
         case ["tools/bench", *arguments]:
             run([sys.executable, "-m", "tools.benches", *arguments, "--help"])
-        case ["python", "-m", module, *arguments] if module.startswith("tools.kgen"):
+        case ["tools/demo"]:
+            run([sys.executable, "-m", "tools.demos"])
+        case ["python", "-m", module, *arguments] if module.startswith(("tools.kgen", "kshare.broker")):
             run([sys.executable, "-m", module, *arguments, "--help"])
         case _:
             pytest.fail(f"no test knows how to try {shlex.join(command)!r}")

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,24 @@ def prepare_environment(extra: str = "dev") -> Path:
         _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
         _run(
             [python, "-m", "pip", "install", "--quiet", "-e", f".[{extra}]"],
+            "The packages can't be installed",
+        )
+        stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def prepare_to_run(*packages: str) -> Path:
+    """An environment in which our package runs from its sources, uncompiled if it wasn't compiled before; quick."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        _create_environment()
+    stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(packages)}"
+    wanted = _fingerprint()
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        _say("installing what kshare needs (once, and when the project's metadata changes)")
+        _run(
+            [python, "-m", "pip", "install", "--quiet", *project["dependencies"], *packages],
             "The packages can't be installed",
         )
         stamp.write_text(wanted, encoding="utf-8")
