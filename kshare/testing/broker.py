@@ -30,6 +30,7 @@ from kshare.protocol.records import Record
 T = TypeVar("T")
 
 QUICK_SETTINGS = {
+    "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.session.timeout.ms": "1000",
@@ -38,7 +39,8 @@ QUICK_SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-"""What differs from Kafka's defaults: tests may choose short locks, heartbeats and sessions."""
+"""What differs from Kafka's defaults: tests may choose short locks, heartbeats and sessions, and a member is assigned
+its partitions at once."""
 
 
 class Broker:
