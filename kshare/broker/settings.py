@@ -160,7 +160,7 @@ TOPIC_SETTINGS = (
 
 def _ranged(name: str, default: int, least: int, most: int, room: str = "share") -> tuple[Setting, ...]:
     return (
-        Setting(f"group.{room}.{name}", Kind.INT, str(default), 1),
+        Setting(f"group.{room}.{name}", Kind.INT, str(default), min(least, 1)),
         Setting(f"group.{room}.min.{name}", Kind.INT, str(least), 0),
         Setting(f"group.{room}.max.{name}", Kind.INT, str(most), 0),
     )
