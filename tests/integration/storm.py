@@ -68,7 +68,7 @@ class Storm:
             self.consumers.append(consumer)
             async for record in consumer:
                 self.history.on_delivered(name, record)
-                await anyio.sleep(0.0005)
+                await anyio.lowlevel.checkpoint()
                 with suppress(AcknowledgeError):  # its session ended meanwhile
                     record.accept()
                     self.history.on_accepted(name, record)

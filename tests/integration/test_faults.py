@@ -71,6 +71,7 @@ async def test_thirty_kills_in_one_run(
 def write_report(name: Path, title: str, report: str) -> None:
     """Kept with the documentation, as it came."""
     text = f"# {title}\n\nWritten by `tools/test --long`, against Kafka {NEWEST_RELEASE}.\n\n{report}\n"
+    REPORTS.mkdir(parents=True, exist_ok=True)
     (REPORTS / name).write_text(text, encoding="utf-8")
 
 

@@ -14,8 +14,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mar
 MINUTE_MS = 60_000
 
 
-async def test_latest_sees_only_what_comes_after(fresh_queue: FreshQueue) -> None:
-    queue = fresh_queue(settings={"share.auto.offset.reset": "latest"})
+@pytest.mark.parametrize("setting", [None, "latest"])
+async def test_rule_13_a_newcomer_sees_only_what_comes_after_unless_told_otherwise(
+    fresh_queue: FreshQueue, setting: str | None
+) -> None:
+    queue = fresh_queue()
+    if setting:
+        await queue.configure_group({"share.auto.offset.reset": setting})
+    else:
+        queue.group += "-never-configured"
     await queue.produce(5)
     async with queue.consumer() as source:
         assert await nothing_comes(source, seconds=1.5)

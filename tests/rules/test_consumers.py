@@ -1,0 +1,84 @@
+"""Rules that concern a consumer as a whole."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import ConfigError, ShareConsumer
+from kshare.client.group import new_member_id
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
+from tests.client import tiny_cluster
+from tests.client.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 20.0
+
+
+def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
+    return ShareConsumer(cluster.bootstrap, group="g", topics=["a"], acknowledgement="explicit", **options)
+
+
+async def test_rule_2_an_error_of_a_whole_session_ends_its_connection_so_that_what_it_took_is_free() -> None:
+    """A new session on the same connection wouldn't release what the old one, or that very answer, acquired."""
+    async with TinyCluster("a").running() as cluster, consumer(cluster) as source:
+        cluster.topics["a"].append(b"a0")
+        with anyio.fail_after(DEADLINE_S):
+            record = await anext(aiter(source))
+            cluster.error_next[ShareFetchRequest] = ErrorCode.UNKNOWN_SERVER_ERROR
+            again = await anext(aiter(source))
+        assert (record.delivery_count, again.delivery_count) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["auto.offset.reset", "auto_offset_reset"])
+def test_rule_13_where_a_group_begins_is_no_option_of_a_consumer_and_the_refusal_says_whose(
+    name: str,
+) -> None:
+    with pytest.raises(ConfigError, match=r"share\.auto\.offset\.reset"):
+        ShareConsumer("localhost:9092", group="g", topics=["a"], **{name: "earliest"})
+
+
+async def test_rule_16_closing_settles_releases_ends_the_session_and_leaves() -> None:
+    async with TinyCluster("a").running() as cluster:
+        cluster.topics["a"].append(b"a0", b"a1", b"a2")
+        async with consumer(cluster) as source:
+            with anyio.fail_after(DEADLINE_S):
+                async for record in source:
+                    if record.offset == 1:
+                        break
+                    record.accept()
+        assert cluster.topics["a"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
+        last = [*cluster.asked(ShareFetchRequest), *cluster.asked(ShareAcknowledgeRequest)][-1]
+        assert last.share_session_epoch == -1
+        assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
+
+
+async def test_rule_16_closing_is_bounded_even_when_the_broker_says_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with TinyCluster("a").running() as cluster:
+        cluster.topics["a"].append(b"a0")
+        source = consumer(cluster, close_timeout=0.5)
+        async with source:
+            with anyio.fail_after(DEADLINE_S):
+                (await anext(aiter(source))).accept()
+            monkeypatch.setattr(tiny_cluster._Node, "_answer", say_nothing)
+            closing_at = anyio.current_time()
+        assert anyio.current_time() - closing_at < DEADLINE_S / 4
+
+
+async def say_nothing(*_: object) -> None:
+    await anyio.sleep_forever()
+
+
+def test_measured_member_ids_have_kafkas_form() -> None:
+    """The only one that 4.1 fetches with."""
+    ids = {new_member_id() for _ in range(100)}
+    assert len(ids) == 100
+    for one in ids:
+        assert len(one) == 22
+        assert len(base64.urlsafe_b64decode(one + "==")) == 16

@@ -1,0 +1,189 @@
+"""Rules about share sessions, held by the task that speaks with one broker."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare.errors import AcknowledgeError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from tests.client.test_fetch import accept_all, running
+from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
+
+pytestmark = pytest.mark.anyio
+
+
+class Strict(TinyBroker):
+    """Sees to it that requests come one at a time; notes what is acknowledged by which session."""
+
+    def __init__(self, records: int, **options: Any) -> None:
+        super().__init__(records, **options)
+        self.is_busy = False
+        self.sessions = 0
+        self.acknowledged: list[tuple[int, int]] = []
+        self.errors: dict[int, int] = {}
+        """By the number of a request: answered by this error, and the session is gone."""
+        self.park_s = 0.0
+
+    async def ask(self, request: Any, timeout: float) -> Any:
+        assert not self.is_busy, "a request of this session is under way"
+        self.is_busy = True
+        try:
+            if request.share_session_epoch == 0:
+                self.sessions += 1
+            for topic in request.topics:
+                for row in topic.partitions:
+                    for batch in row.acknowledgement_batches:
+                        for offset in range(batch.first_offset, batch.last_offset + 1):
+                            self.acknowledged.append((self.sessions, offset))
+            error = self.errors.pop(len(self.requests), 0)
+            if error:
+                self.requests.append(request)
+                self.disconnect()
+                return ShareFetchResponse(error_code=error)
+            answer = await super().ask(request, timeout)
+            if isinstance(answer, ShareFetchResponse) and not answer.responses:
+                await anyio.sleep(request.max_wait_ms / 1000 if self.park_s else 0)
+            return answer
+        finally:
+            self.is_busy = False
+
+
+async def test_rule_1_what_was_queued_for_the_old_session_is_failed_back_and_never_resent() -> None:
+    """Released, then the session is lost before that has left: the new session doesn't hear of it."""
+    broker = Strict(10)
+    async with running(broker) as rig:
+        batch = await rig.next_batch()
+        batch.release()
+        broker.disconnect()
+        rig.node.on_connection_closed("cut")
+        assert rig.holdings.results == {PARTITION: ErrorCode.SHARE_SESSION_NOT_FOUND}
+        again = await rig.next_batch()
+        await anyio.sleep(0.1)
+        assert broker.sessions == 2
+        assert broker.acknowledged == []
+        again.accept()
+        await accept_all(rig, broker)
+    assert {session for session, _ in broker.acknowledged} == {2}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+    ids=lambda code: code.name,
+)
+async def test_rule_2_whatever_ends_a_session_another_one_goes_on(error: ErrorCode) -> None:
+    broker = Strict(200)
+    broker.errors = dict.fromkeys((0, 2, 5), error)
+    async with running(broker) as rig:
+        seen = await accept_all(rig, broker)
+    assert set(seen) == set(range(200))
+    assert set(broker.states) == {ACCEPTED}
+    assert broker.sessions >= 3
+
+
+async def test_rule_3_settling_what_a_lost_session_gave_is_an_error_that_says_why() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        record = next(iter(await rig.next_batch()))
+        broker.disconnect()
+        rig.node.on_connection_closed("the broker restarted")
+        with pytest.raises(AcknowledgeError, match="its lease is over"):
+            record.accept()
+
+
+async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetch() -> None:
+    """One record at a time comes, and the broker parks fetches for as long as it is allowed to."""
+    broker = Strict(1)
+    broker.park_s = 1.0
+    async with running(broker) as rig:
+        batch = await rig.next_batch()
+        await anyio.sleep(0.2)  # in the user's hands; a fetch for more may be parked by now
+        began = anyio.current_time()
+        batch.accept()
+        while broker.states != [ACCEPTED]:
+            await anyio.sleep(0.001)
+        waited = anyio.current_time() - began
+        parked = [r.max_wait_ms for r in broker.requests[1:] if isinstance(r, ShareFetchRequest)]
+        assert waited < 0.25, (waited, parked)
+
+
+async def test_rule_8_requests_follow_one_another_whatever_is_decided_when() -> None:
+    broker = Strict(500)
+    async with running(broker, most=20) as rig:
+        await accept_all(rig, broker)
+    assert set(broker.states) == {ACCEPTED}
+    epochs = [request.share_session_epoch for request in broker.requests]
+    assert epochs == [*range(len(epochs) - 1), -1]
+
+
+async def test_rule_7_a_batch_that_stays_broken_neither_spins_nor_vanishes() -> None:
+    """It is released, loudly; the records around it come; the broker's limit of deliveries is its end."""
+    broker = Damaging(30, broken=range(10, 20))
+    async with running(broker, most=10) as rig:
+        seen = await accept_all(rig, broker)
+    assert set(seen) == set(range(30)) - set(broker.broken)
+    assert {broker.states[offset] for offset in broker.broken} == {ARCHIVED}
+    assert {broker.deliveries[offset] for offset in broker.broken} == {Damaging.LIMIT}
+    assert len(broker.requests) < 60
+
+
+async def test_rule_7_a_batch_that_came_broken_once_comes_whole_the_next_time() -> None:
+    broker = Damaging(30, broken=range(10, 20), times=1)
+    async with running(broker, most=10) as rig:
+        seen = await accept_all(rig, broker)
+    assert set(seen) == set(range(30))
+
+
+class Damaging(TinyBroker):
+    """Flips a byte in every batch that has one of these records in it; gives records up after some deliveries."""
+
+    LIMIT = 5
+
+    def __init__(self, records: int, broken: range, times: int = LIMIT) -> None:
+        super().__init__(records)
+        self.broken = broken
+        self._times = times
+
+    def _acquire(self, most: int) -> Any:
+        for offset, count in enumerate(self.deliveries):
+            if count >= self.LIMIT and self.states[offset] == "available":
+                self.states[offset] = ARCHIVED
+        before = list(self.deliveries)
+        data = super()._acquire(most)
+        hit = [o for o in self.broken if before[o] < self.deliveries[o] <= self._times]
+        if hit:
+            damaged = bytearray(data.records)
+            damaged[-1] ^= 0xFF
+            data.records = bytes(damaged)
+        return data
+
+
+async def test_measured_ranges_ascend_and_a_record_that_exists_is_never_called_a_gap() -> None:
+    """Anything else makes a broker refuse the partition, or archive a good record."""
+    broker = Strict(300)
+    async with running(broker) as rig:
+        kinds = ["accept", "release", "reject"]
+        while not all(state in (ACCEPTED, ARCHIVED) for state in broker.states):
+            with anyio.move_on_after(0.05):
+                for record in reversed(list(await rig.next_batch())):
+                    again = record.delivery_count > 1
+                    getattr(record, "accept" if again else kinds[record.offset % 3])()
+    for request in broker.requests:
+        for topic in request.topics:
+            for row in topic.partitions:
+                ranges = [(b.first_offset, b.last_offset) for b in row.acknowledgement_batches]
+                assert all(first <= last for first, last in ranges)
+                assert all(left[1] < right[0] for left, right in pairwise(ranges))
+                for batch in row.acknowledgement_batches:
+                    assert len(batch.acknowledge_types) in (1, batch.last_offset - batch.first_offset + 1)
+                    assert 0 not in batch.acknowledge_types
