@@ -195,10 +195,7 @@ class ShareConsumer(Generic[RecordT_co]):
         while True:
             batch = holdings.next_batch()
             if batch:
-                if batch.topic in self._member.topics:
-                    return batch
-                batch.release()
-                continue
+                return batch
             if self._member.failure:
                 raise self._member.failure
             await self._arrival(holdings)

@@ -3,6 +3,7 @@
 Moves values between `net`, `state` and the consumer's holdings. All it decides is what the next request is for:
 
     renewals due                                → acknowledge them (a request of their own)
+    acknowledgements of partitions not wanted   → acknowledge them: along with a fetch they would be acquired anew
     partitions to add or forget                 → fetch, acknowledgements go along
     room, and the broker has more               → fetch, acknowledgements go along
     room, and the broker must wait for more     → acknowledge first, then fetch: nothing waits behind it
@@ -136,6 +137,9 @@ class NodeSession:
             renewals = self._take(renewals=True)
             if renewals:
                 return self.session.acknowledge(renewals, is_renewing=True)
+            strays = self._take(renewals=False, is_wanted=False)
+            if strays:
+                return self.session.acknowledge(strays)
         if self.session.has_news and (self.session.wanted or self.session.is_open):
             return self._fetch()
         has_acks = self._note_decisions(now)
@@ -185,10 +189,16 @@ class NodeSession:
         rate = self._holdings.pace.rate
         return min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(_BUSY_SHARE * 1000 / rate))) if rate else BUSY_WAIT_MS
 
-    def _take(self, *, renewals: bool) -> Acks:
+    def _take(self, *, renewals: bool, is_wanted: bool = True) -> Acks:
+        """Of partitions that aren't wanted any more apart: along with a fetch, what they release would come back."""
         if not self.session.is_open:
             return {}
-        found = {partition: acks.take(renewals=renewals) for partition, acks in self.books.items()}
+        wanted = self.session.wanted
+        found = {
+            partition: acks.take(renewals=renewals)
+            for partition, acks in self.books.items()
+            if renewals or self._closing or (partition in wanted) == is_wanted
+        }
         return {partition: ranges for partition, ranges in found.items() if ranges}
 
     async def _wait(self, told: anyio.Event, now: float) -> None:

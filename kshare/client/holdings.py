@@ -63,6 +63,7 @@ class Holdings:
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self.reporter = reporter
         self._names: dict[bytes, str] = {}
+        self._topics: Container[str] | None = None
         self._clock = clock
         self._reader = reader
         self._waiting: deque[ShareBatch] = deque()
@@ -114,6 +115,8 @@ class Holdings:
             lease.decide_held(RELEASE)
             return
         self._accept_again(lease)
+        if self._topics is not None and topic not in self._topics:
+            lease.decide_held(RELEASE)
         if lease.undecided:
             self._waiting.append(ShareBatch(topic, lease, batches, self._reader))
             self.arrived.set()
@@ -143,7 +146,8 @@ class Holdings:
         return None
 
     def keep_only(self, topics: Container[str]) -> None:
-        """Give back what waits for the user and is of another topic."""
+        """What is of another topic isn't handed out from now on: it is given back, be it waiting or on its way."""
+        self._topics = topics
         for batch in list(self._waiting):
             if batch.topic not in topics:
                 batch.release()
