@@ -1,0 +1,189 @@
+"""The share-partition as transcripts: what was handed out, what was said, what stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.delivery import Cause, Kind, Limits, State
+from kshare.broker.shares.share_partition import AckRange, Buried, Change, SharePartition, StateBatch
+from kshare.protocol.error_codes import ErrorCode
+
+NOW = 1000
+LIMITS = Limits()
+
+
+class Stage:
+    """A share-partition over a log of equal batches, and one clock."""
+
+    def __init__(self, batch: int = 10, count: int = 10, limits: Limits = LIMITS) -> None:
+        self.shared = SharePartition(0)
+        self.spans = [(first, first + batch - 1) for first in range(0, batch * count, batch)]
+        self.limits = limits
+        self.now = NOW
+
+    def acquire(
+        self, most: int = 500, member: str = "m", batch_size: int = 500, is_strict: bool = False
+    ) -> list[tuple[int, int, int]]:
+        begin = self.shared.window.next_available()
+        if not self.shared.can_acquire(self.limits):
+            return []
+        acquired = self.shared.acquire(
+            member,
+            [span for span in self.spans if span[1] >= begin],
+            most=most,
+            batch_size=batch_size,
+            is_strict=is_strict,
+            limits=self.limits,
+            now=self.now,
+        )
+        return [(each.first, each.last, each.count) for each in acquired]
+
+    def say(self, kind: Kind, first: int, last: int, member: str = "m") -> Change:
+        change = self.shared.acknowledge(member, [AckRange(first, last, (kind,))], self.limits)
+        self.shared.apply(change, self.now, self.limits)
+        return change
+
+    def refusal(self, *ranges: tuple[int, int], member: str = "m") -> ErrorCode:
+        with pytest.raises(Refusal) as caught:
+            self.shared.acknowledge(member, [AckRange(*each, (Kind.ACCEPT,)) for each in ranges], self.limits)
+        return caught.value.code
+
+
+def test_new_records_come_in_whole_batches_of_the_log() -> None:
+    stage = Stage()
+    assert stage.acquire(most=15) == [(0, 19, 1)]
+    assert stage.acquire(most=1, batch_size=5) == [(20, 29, 1)]
+    assert stage.acquire(most=25, batch_size=15) == [(30, 49, 1), (50, 59, 1)]
+
+
+def test_a_strict_limit_ends_within_a_batch() -> None:
+    stage = Stage()
+    assert stage.acquire(most=4, is_strict=True) == [(0, 3, 1)]
+    assert stage.acquire(most=10, is_strict=True) == [(4, 9, 1), (10, 13, 1)]
+    assert stage.acquire(most=2) == [(14, 19, 1)]
+
+
+def test_released_records_are_next() -> None:
+    stage = Stage()
+    stage.acquire(most=20)
+    stage.say(Kind.RELEASE, 2, 3)
+    stage.say(Kind.RELEASE, 15, 15)
+    assert stage.acquire(most=10) == [(2, 3, 2), (15, 15, 2), (20, 29, 1)]
+
+
+def test_the_start_moves_over_what_is_settled() -> None:
+    stage = Stage()
+    stage.acquire(most=20)
+    stage.say(Kind.ACCEPT, 5, 9)
+    assert stage.shared.start_offset == 0
+    stage.say(Kind.REJECT, 0, 4)
+    assert stage.shared.start_offset == 10
+    assert stage.shared.window.settled_count() == 0
+    stage.say(Kind.GAP, 10, 19)
+    assert stage.shared.start_offset == 20
+
+
+def test_one_bad_range_undoes_the_good_ones() -> None:
+    stage = Stage()
+    stage.acquire(most=20)
+    stage.say(Kind.RELEASE, 5, 5)
+    assert stage.refusal((0, 4), (5, 6)) == ErrorCode.INVALID_RECORD_STATE
+    assert stage.refusal((0, 4), (15, 25)) == ErrorCode.INVALID_REQUEST
+    assert stage.refusal((0, 4), (4, 6)) == ErrorCode.INVALID_RECORD_STATE
+    assert stage.refusal((0, 4), member="other") == ErrorCode.INVALID_RECORD_STATE
+    stage.say(Kind.ACCEPT, 0, 4)
+    assert stage.shared.start_offset == 5
+
+
+def test_what_lies_before_the_start_is_past_caring() -> None:
+    stage = Stage()
+    stage.acquire(most=10)
+    stage.say(Kind.ACCEPT, 0, 9)
+    assert not stage.say(Kind.RELEASE, 0, 9).settled
+    assert stage.refusal((9, 10)) == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_locks_run_out_each_at_its_time() -> None:
+    stage = Stage(limits=Limits(lock_ms=100))
+    stage.acquire(most=10)
+    stage.now += 60
+    stage.acquire(most=10)
+    stage.say(Kind.RENEW, 0, 0)
+    assert stage.shared.next_expiry() == NOW + 100
+    stage.now += 40
+    change = stage.shared.expire(stage.now, stage.limits)
+    assert change.batches == [StateBatch(1, 9, State.AVAILABLE, 1)]
+    stage.shared.apply(change, stage.now, stage.limits)
+    assert stage.shared.next_expiry() == NOW + 160
+    assert stage.acquire(most=9) == [(1, 9, 2)]
+
+
+def test_the_last_delivery_ends_in_the_archive() -> None:
+    stage = Stage(limits=Limits(deliveries=2))
+    stage.acquire(most=10)
+    assert stage.say(Kind.RELEASE, 0, 9).buried == []
+    stage.acquire(most=10)
+    assert stage.say(Kind.REJECT, 0, 0).buried == [Buried(0, 0, 2, Cause.REJECTED)]
+    assert stage.say(Kind.RELEASE, 1, 9).buried == [Buried(1, 9, 2, Cause.TOO_MANY_DELIVERIES)]
+    assert stage.shared.start_offset == 10
+
+
+@pytest.mark.parametrize(
+    ("limit", "shares"),
+    [
+        (2, [40]),
+        (3, [40, 1, 1]),
+        (4, [40, 20, 1]),
+        (6, [40, 40, 20, 10, 1]),
+        (10, [40] * 4 + [20, 10, 5, 2, 1]),
+    ],
+)
+def test_company_shrinks_as_deliveries_add_up(limit: int, shares: list[int]) -> None:
+    stage = Stage(batch=40, count=1, limits=Limits(deliveries=limit))
+    stage.acquire()
+    for share in shares:
+        stage.say(Kind.RELEASE, stage.shared.start_offset, stage.shared.start_offset)
+        change = stage.shared.release("m", stage.limits)
+        stage.shared.apply(change, stage.now, stage.limits)
+        first = stage.shared.window.next_available()
+        acquired = stage.acquire()
+        assert (acquired[0][0], acquired[-1][1] - first + 1) == (first, share)
+
+
+def test_the_window_is_full_until_its_start_moves() -> None:
+    stage = Stage(limits=Limits(in_flight=15))
+    assert stage.acquire() == [(0, 19, 1)]
+    assert stage.acquire() == []
+    stage.say(Kind.ACCEPT, 1, 19)
+    assert stage.acquire() == []
+    stage.say(Kind.ACCEPT, 0, 0)
+    assert stage.acquire(most=1) == [(20, 29, 1)]
+    stage.say(Kind.RELEASE, 25, 26)
+    stage.acquire()
+    assert not stage.acquire()
+
+
+def test_a_state_is_taken_up_again() -> None:
+    known = [StateBatch(10, 14, State.ACKNOWLEDGED, 1), StateBatch(20, 29, State.AVAILABLE, 3)]
+    shared = SharePartition(5, known)
+    assert [(first, last, d.state, d.count) for first, last, d in shared.window.runs()] == [
+        (5, 9, State.AVAILABLE, 0),
+        (10, 14, State.ACKNOWLEDGED, 1),
+        (15, 19, State.AVAILABLE, 0),
+        (20, 29, State.AVAILABLE, 3),
+    ]
+    assert SharePartition(5, [StateBatch(0, 7, State.ARCHIVED, 1)]).start_offset == 8
+
+
+def test_the_log_moves_away_under_it() -> None:
+    stage = Stage()
+    stage.acquire(most=20)
+    stage.say(Kind.RELEASE, 10, 14)
+    assert stage.shared.move_start(13)
+    assert stage.acquire(most=10) == [(13, 14, 2), (20, 29, 1)]
+    stage.say(Kind.ACCEPT, 15, 19)
+    assert not stage.shared.move_start(13)
+    stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
+    assert stage.shared.move_start(95)
+    assert stage.acquire(most=1) == [(95, 99, 1)]

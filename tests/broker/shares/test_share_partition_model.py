@@ -1,0 +1,164 @@
+"""The share-partition against a model that knows no batches: one small dictionary a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kshare.broker.refusal import Refusal
+from kshare.broker.shares.delivery import Kind, Limits, State
+from kshare.broker.shares.share_partition import AckRange, Change, SharePartition, StateBatch
+
+MEMBERS = strategies.sampled_from(["one", "two", "three"])
+OFFSETS = strategies.integers(0, 70)
+FREE, HELD, DONE = "free", "held", "done"
+
+
+class AgainstAModel(RuleBasedStateMachine):
+    """What was handed out must have been free, is held by one, and ends as its holder said or its lock ran out."""
+
+    @initialize(
+        sizes=strategies.lists(strategies.integers(1, 9), min_size=3, max_size=12),
+        limit=strategies.integers(2, 6),
+        in_flight=strategies.integers(5, 60),
+    )
+    def begin(self, sizes: list[int], limit: int, in_flight: int) -> None:
+        self.limits = Limits(limit, 100, in_flight)
+        self.shared = SharePartition(0)
+        self.spans: list[tuple[int, int]] = []
+        for size in sizes:
+            first = self.spans[-1][1] + 1 if self.spans else 0
+            self.spans.append((first, first + size - 1))
+        self.log_start = 0
+        self.now = 0
+        self.records: dict[int, dict[str, Any]] = {
+            offset: {"state": FREE, "count": 0} for offset in range(self.spans[-1][1] + 1)
+        }
+
+    @rule(
+        member=MEMBERS,
+        most=strategies.integers(1, 40),
+        batch_size=strategies.integers(1, 20),
+        strict=strategies.booleans(),
+    )
+    def acquire(self, member: str, most: int, batch_size: int, strict: bool) -> None:
+        begin = self.shared.window.next_available()
+        open_end = self.shared.window.end
+        spans = [span for span in self.spans if span[1] >= begin]
+        acquired = self.shared.acquire(
+            member,
+            spans,
+            most=most,
+            batch_size=batch_size,
+            is_strict=strict,
+            limits=self.limits,
+            now=self.now,
+        )
+        offsets = [offset for each in acquired for offset in range(each.first, each.last + 1)]
+        assert offsets == sorted(set(offsets))
+        if strict:
+            assert len(offsets) <= most
+        if offsets:
+            # The first that is free goes first, and a full window grows by nothing.
+            assert offsets[0] == min(o for o, r in self.records.items() if r["state"] == FREE)
+            if open_end - self.shared.window.start >= self.limits.in_flight:
+                assert offsets[-1] < open_end
+        for each in acquired:
+            for offset in range(each.first, each.last + 1):
+                record = self.records[offset]
+                assert record["state"] == FREE
+                record |= {"state": HELD, "by": member, "until": self.now + 100}
+                record["count"] += 1
+                assert record["count"] == each.count <= self.limits.deliveries
+
+    @rule(member=MEMBERS, first=OFFSETS, size=strategies.integers(1, 12), data=strategies.data())
+    def acknowledge(self, member: str, first: int, size: int, data: strategies.DataObject) -> None:
+        last = first + size - 1
+        kinds = data.draw(
+            strategies.one_of(
+                strategies.sampled_from(Kind).map(lambda kind: (kind,)),
+                strategies.lists(strategies.sampled_from(Kind), min_size=size, max_size=size).map(tuple),
+            )
+        )
+        said = AckRange(first, last, kinds)
+        meant = range(max(first, self.shared.start_offset), last + 1)
+        is_allowed = all(self._is_held(offset, member) for offset in meant)
+        try:
+            change = self.shared.acknowledge(member, [said], self.limits)
+        except Refusal:
+            assert not is_allowed
+            return
+        assert is_allowed
+        self._apply(change)
+        for offset in meant:
+            self._settle(offset, said.kind_of(offset))
+
+    @rule(member=MEMBERS)
+    def leave(self, member: str) -> None:
+        self._apply(self.shared.release(member, self.limits))
+        for offset in self.records:
+            if self._is_held(offset, member):
+                self._settle(offset, Kind.RELEASE)
+
+    @rule(step=strategies.integers(1, 120))
+    def wait(self, step: int) -> None:
+        self.now += step
+        self._apply(self.shared.expire(self.now, self.limits))
+        for offset, record in self.records.items():
+            if record["state"] == HELD and record["until"] <= self.now:
+                self._settle(offset, Kind.RELEASE)
+
+    @rule()
+    def restart(self) -> None:
+        """A new leader knows what was written: it knows no locks, and all counts."""
+        self._apply(self.shared.release("one", self.limits))
+        self._apply(self.shared.release("two", self.limits))
+        self._apply(self.shared.release("three", self.limits))
+        for offset, record in self.records.items():
+            if record["state"] == HELD:
+                self._settle(offset, Kind.RELEASE)
+        rows = [
+            StateBatch(first, last, delivery.state, delivery.count)
+            for first, last, delivery in self.shared.window.runs()
+        ]
+        self.shared = SharePartition(self.shared.start_offset, rows)
+
+    @invariant()
+    def agrees(self) -> None:
+        window = self.shared.window
+        for first, last, delivery in window.runs():
+            for offset in range(max(first, window.start), last + 1):
+                record = self.records[offset]
+                assert delivery.count == record["count"]
+                expected = {FREE: State.AVAILABLE, HELD: State.ACQUIRED}.get(record["state"])
+                assert delivery.state == expected if expected is not None else delivery.state.is_final
+        for offset, record in self.records.items():
+            if offset < window.start:
+                assert record["state"] == DONE
+            elif offset >= window.end:
+                assert (record["state"], record["count"]) == (FREE, 0)
+        first_open = next((o for o, r in self.records.items() if r["state"] != DONE), None)
+        if first_open is not None:
+            assert window.start == first_open
+
+    def _is_held(self, offset: int, member: str) -> bool:
+        record = self.records.get(offset)
+        return record is not None and record["state"] == HELD and record["by"] == member
+
+    def _settle(self, offset: int, kind: Kind) -> None:
+        record = self.records[offset]
+        if kind is Kind.RENEW:
+            record["until"] = self.now + 100
+        elif kind is Kind.RELEASE and record["count"] < self.limits.deliveries:
+            record["state"] = FREE
+        else:
+            record["state"] = DONE
+
+    def _apply(self, change: Change) -> None:
+        self.shared.apply(change, self.now, self.limits)
+
+
+AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAgainstAModel = AgainstAModel.TestCase
