@@ -82,7 +82,7 @@ class ShareConsumer(Generic[RecordT_co]):
     def __enter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal(name="kshare"))
+            self._portal = stack.enter_context(start_blocking_portal())
             stack.callback(
                 self._portal.call, self._portal.stop, True
             )  # interrupted calls may have left tasks
