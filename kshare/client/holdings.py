@@ -65,6 +65,8 @@ class Holdings:
         self._names: dict[bytes, str] = {}
         self._topics: Container[str] | None = None
         self._clock = clock
+        self._is_stalled = False
+        """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
         self._waiting: deque[ShareBatch] = deque()
         self._listeners: list[anyio.Event] = []
@@ -79,6 +81,8 @@ class Holdings:
 
     @property
     def wants_more(self) -> bool:
+        if self._is_stalled:
+            return self.is_asked
         return self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
 
     @property
@@ -138,6 +142,7 @@ class Holdings:
         """The next that may still be handed out."""
         now = self._clock()
         self.pace.on_asked(now)
+        self._is_stalled = False
         while self._waiting:
             batch = self._waiting.popleft()
             if self.keeper.hand_out(batch.lease, now) and len(batch):
@@ -213,6 +218,7 @@ class Holdings:
             lease.decide_held(RENEW)
         for lease in due.release:
             lease.decide_held(RELEASE)
+            self._is_stalled = True
         for lease in due.capped:
             log.warning("%r is kept for longer than allowed and won't be renewed any more", lease)
         for acks in books.values():

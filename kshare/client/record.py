@@ -68,7 +68,7 @@ class ShareRecord(Record):
 
     @property
     def lease_deadline(self) -> float:
-        """On the clock of time.monotonic()."""
+        """On the event loop's clock, which is anyio.current_time()."""
         return self.batch.lease.deadline
 
     def accept(self) -> None:

@@ -1,0 +1,23 @@
+"""copy to tests/integration/behaviour/ to run"""
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, take
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+
+async def test_a_stalled_handler_burns_no_deliveries_of_records_it_never_saw(fresh_queue: FreshQueue) -> None:
+    """Else they would be given up as undeliverable, unseen."""
+    queue = fresh_queue(settings={"share.record.lock.duration.ms": "1000"})
+    await queue.produce(10)
+    async with queue.consumer(renew_leases=False) as stalled:
+        with anyio.fail_after(DEADLINE_S):
+            await anext(stalled.batches())
+        await anyio.sleep(6)
+    async with queue.consumer() as source:
+        found = await take(source, 10)
+    assert {record.delivery_count for record in found} <= {2, 3}
