@@ -126,9 +126,8 @@ class ShareConsumer(Generic[RecordT_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         if error is None or isinstance(error, Exception):
-            await self._tasks.__aexit__(
-                None, None, None
-            )  # so that it goes on as it is, not as part of a group
+            # Without the error, so that it goes on as it is and not as part of a group.
+            await self._tasks.__aexit__(None, None, None)
             return None
         return await self._tasks.__aexit__(kind, error, trace)
 
