@@ -31,7 +31,7 @@ async def main() -> None:
                 await scenario.play(broker, scene)
                 tasks.cancel_scope.cancel()
             show()
-        console.print(board.summary(scene, time.monotonic() - began))
+        console.print("\n" + board.summary(scene, time.monotonic() - began))
 
 
 async def _repeat(show: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from kshare import AcknowledgeError, ShareConsumer, ShareRecord
 from kshare.broker.shares.delivery import State
 from kshare.testing import Broker
 
-TOPIC, DEAD_LETTERS, GROUP = "orders", "orders.dead", "packers"
+TOPIC, DEAD_LETTERS, GROUP = "orders", "dlq.orders", "packers"
 PARTITIONS, PER_PARTITION = 3, 64
 POISON = {(0, 20), (2, 41)}
 MALFORMED = {(1, 12), (1, 50)}
@@ -108,7 +108,7 @@ async def _produce(broker: Broker, scene: Scene) -> None:
 def _order(partition: int, offset: int) -> bytes:
     if (partition, offset) in POISON:
         return b"an order that nobody can pack"
-    return b"?" if (partition, offset) in MALFORMED else b"order %d of %d" % (offset, partition)
+    return b"(illegible)" if (partition, offset) in MALFORMED else b"order %d of %d" % (offset, partition)
 
 
 async def _work(broker: Broker, worker: Worker) -> None:
@@ -129,7 +129,7 @@ async def _work(broker: Broker, worker: Worker) -> None:
 
 
 def _settle(record: ShareRecord, worker: Worker, mood: Random) -> None:
-    if record.value == b"?":
+    if record.value == b"(illegible)":
         record.reject()
         worker.rejected += 1
     elif record.value == _order(*min(POISON)) or mood.random() < _CLUMSY:
