@@ -44,7 +44,8 @@ async def test_what_a_killed_consumer_held_goes_to_another(fresh_queue: FreshQue
         found = await take(source, 15)
         assert [record.value for record in found] == queue.values(first=5)
         # The broken connection releases them at once; 4.1 doesn't count a delivery that ended with its session.
-        assert {record.delivery_count for record in found} == {1 if queue.is_4_1 else 2}
+        # Who dies quickly has had what the first fetch brings, and perhaps no more.
+        assert {record.delivery_count for record in found[:10]} == {1 if queue.is_4_1 else 2}
         assert await nothing_comes(source)
 
 
