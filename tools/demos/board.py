@@ -98,9 +98,10 @@ def _legend() -> Text:
 def summary(scene: Scene, seconds: float) -> str:
     """The end of it in words."""
     workers = scene.workers.values()
+    done = sum(cell.state == DONE for row in scene.cells for cell in row)
     again = sum(worker.released for worker in workers)
     return (
-        f"{sum(worker.accepted for worker in workers)} orders accepted by {len(scene.workers)} consumers in "
+        f"{done} orders accepted by {len(scene.workers)} consumers in "
         f"{seconds:.1f} s; "
         f"{again} were given back and came again, until they were accepted or had come too often; "
         "carl's connection broke, and nothing was lost; "
