@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 
 from kshare import AcknowledgeError, RequestTimedOut, ShareConsumer
@@ -21,6 +20,8 @@ TOPIC, GROUP = "work", "workers"
 PARTITIONS = 3
 COMMIT_EVERY = 5
 """Batches between commits: each is a moment from which on what was accepted must not come again."""
+WORK_S = 0.0002
+"""With a record in hand, asleep: time in which a session may end."""
 _QUIET_S = 3.0
 
 
@@ -53,7 +54,7 @@ class Storm:
                         self.history.on_delivered(name, record)
                         record.accept()
                         self.history.on_accepted(name, record)
-                        await anyio.lowlevel.checkpoint()
+                        await anyio.sleep(WORK_S)
                 batches += 1
                 if batches % COMMIT_EVERY == 0:
                     try:
@@ -68,7 +69,7 @@ class Storm:
             self.consumers.append(consumer)
             async for record in consumer:
                 self.history.on_delivered(name, record)
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(WORK_S)
                 with suppress(AcknowledgeError):  # its session ended meanwhile
                     record.accept()
                     self.history.on_accepted(name, record)
