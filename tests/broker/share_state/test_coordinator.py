@@ -1,0 +1,96 @@
+"""The share coordinator: who is fenced, what is written, and that all of it is read back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.broker.broker import Broker
+from kshare.broker.clock import ManualClock
+from kshare.broker.refusal import Refusal
+from kshare.broker.share_state.combining import StateBatch
+from kshare.broker.share_state.coordinator import ShareCoordinator
+from kshare.broker.share_state.share_state import Said
+from kshare.protocol.error_codes import ErrorCode
+
+PER_SNAPSHOT = 10
+
+
+class Stage:
+    def __init__(self) -> None:
+        settings = {
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.snapshot.update.records.per.snapshot": str(PER_SNAPSHOT),
+        }
+        self.broker = Broker(clock=ManualClock(), settings=settings)
+        self.topic = self.broker.cluster.create_topic("orders", 2)
+        self.key = ("group", self.topic.id, 0)
+        self.states = self.broker.share_states
+
+    def restarted(self) -> ShareCoordinator:
+        """Another that knows the log alone."""
+        return ShareCoordinator(self.broker.cluster, self.broker.configs, self.broker.clock)
+
+    def refusal(self, said: Said) -> ErrorCode:
+        with pytest.raises(Refusal) as caught:
+            self.states.write(self.key, said)
+        return caught.value.code
+
+
+def test_what_was_never_initialized_can_not_be_used() -> None:
+    stage = Stage()
+    assert stage.refusal(Said(0, 0, 0, 0)) == ErrorCode.INVALID_REQUEST
+    with pytest.raises(Refusal):
+        stage.states.read(stage.key, 0)
+    assert stage.states.summary(stage.key).start == -1
+
+
+def test_old_states_and_old_leaders_are_fenced() -> None:
+    stage = Stage()
+    stage.states.initialize(stage.key, 5, 0)
+    with pytest.raises(Refusal) as caught:
+        stage.states.initialize(stage.key, 4, 0)
+    assert caught.value.code == ErrorCode.FENCED_STATE_EPOCH
+    stage.states.read(stage.key, 3)
+    assert stage.refusal(Said(5, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert stage.refusal(Said(4, 3, 0, 0)) == ErrorCode.FENCED_STATE_EPOCH
+    stage.states.initialize(stage.key, 6, 0)
+    assert stage.refusal(Said(6, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    stage.states.write(stage.key, Said(6, 3, 0, 0))
+
+
+def test_all_of_it_is_read_back_from_the_log() -> None:
+    stage = Stage()
+    stage.states.initialize(stage.key, 1, 0)
+    stage.states.read(stage.key, 2)
+    for number in range(3 * PER_SNAPSHOT + 4):
+        batch = StateBatch(number + 1, number + 1, 2 * (number % 2), 1 + number % 3)
+        stage.states.write(stage.key, Said(1, 2, number // 2, number % 5, (batch,)))
+        assert stage.restarted().summary(stage.key) == stage.states.summary(stage.key)
+    again = stage.restarted()
+    with pytest.raises(Refusal):
+        again.read(stage.key, 1)
+    assert again.read(stage.key, 2).batches == stage.states.read(stage.key, 2).batches
+
+
+def test_a_tombstone_is_read_back_too() -> None:
+    stage = Stage()
+    stage.states.initialize(stage.key, 1, 7)
+    stage.states.delete(stage.key)
+    assert stage.restarted().summary(stage.key).start == -1
+    stage.states.initialize(stage.key, 0, 9)
+    assert stage.restarted().summary(stage.key).start == 9
+
+
+def test_records_before_the_oldest_snapshot_are_pruned() -> None:
+    stage = Stage()
+    other = ("group", stage.topic.id, 1)
+    stage.states.initialize(stage.key, 1, 0)
+    stage.states.initialize(other, 1, 0)
+    log = stage.broker.cluster.coordinating_partition(2, "any").log
+    for number in range(5 * PER_SNAPSHOT):
+        stage.states.write(stage.key, Said(1, 0, number, 0))
+    assert log.start_offset == 1  # the other's only snapshot
+    for number in range(PER_SNAPSHOT):
+        stage.states.write(other, Said(1, 0, number, 0))
+    assert log.start_offset > 4 * PER_SNAPSHOT
+    assert stage.restarted().summary(other).start == PER_SNAPSHOT - 1
