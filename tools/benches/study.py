@@ -5,6 +5,7 @@ A ratio is taken within a round, so that a drifting machine hits both sides alik
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -62,11 +63,14 @@ class StudyResult:
     spreads: Mapping[str, Mapping[str, Spread]]
     """By figure, then by contender."""
     ratios: Mapping[str, Spread]
+    load: Spread | None = None
+    """The machine's load average while this was measured, our own work included: says what the figures are worth."""
 
     def as_json(self) -> dict[str, object]:
         return {
             "suite": self.study.name,
             "remarks": list(self.study.remarks),
+            "load": vars(self.load) if self.load else None,
             "units": {figure.name: figure.unit for figure in self.study.figures},
             "figures": {
                 figure: {name: vars(spread) for name, spread in spreads.items()}
@@ -80,12 +84,14 @@ class StudyResult:
 def conduct(study: Study, rounds: int) -> StudyResult:
     """Every contender once a round."""
     taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in study.trials}
+    loads = []
     for number in range(rounds):
         for name, trial in study.trials.items():
             progress(f"{study.name}: round {number + 1}/{rounds}, {name}")
             taken[name].append(trial())
+            loads.append(os.getloadavg()[0])
     progress("")
-    return evaluate(study, taken)
+    return replace(evaluate(study, taken), load=Spread.of(loads))
 
 
 def evaluate(study: Study, taken: Mapping[str, Sequence[Mapping[str, float]]]) -> StudyResult:
@@ -113,6 +119,11 @@ def _ratio(figure: Figure, ours: Mapping[str, float], theirs: Mapping[str, float
 def study_table(result: StudyResult) -> str:
     """All figures with their least, middle and greatest values."""
     lines = [result.study.name, "", *result.study.remarks]
+    if result.load:
+        least, middle, most = vars(result.load).values()
+        lines.append(
+            f"load average meanwhile: {least:.1f} to {most:.1f}, median {middle:.1f}, on {os.cpu_count()} cores"
+        )
     if result.study.is_series:
         lines += ["", *_series(result)]
     for figure in () if result.study.is_series else result.study.figures:
