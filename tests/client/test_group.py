@@ -25,6 +25,7 @@ from kshare.client.observer import (
     Fetched,
     Finished,
     LeaseLost,
+    LeaseRenewed,
     Poisoned,
     SessionEnded,
     Settled,
@@ -291,3 +292,48 @@ async def test_a_group_of_another_kind_is_an_error_not_a_silence() -> None:
         cluster.error_next[ShareGroupHeartbeatRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
         with pytest.raises(BrokerError, match="share group 'g': GROUP_AUTHORIZATION_FAILED"):
             await next_of(source)
+
+
+async def test_leases_renewed_and_lost_are_told() -> None:
+    events: list[Event] = []
+    for renews in (True, False):
+        cluster = TinyCluster("a")
+        cluster.lock_ms = 300
+        async with (
+            cluster.running(),
+            consumer(
+                cluster, "a", acknowledgement="explicit", renew_leases=renews, observer=events.append
+            ) as source,
+        ):
+            cluster.topics["a"].append(b"a0", b"a1")
+            record = await next_of(source)
+            if renews:
+                await until(lambda: LeaseRenewed("a", 0, 2) in events)
+                assert not [event for event in events if isinstance(event, LeaseLost)]
+                record.accept()
+                assert await source.commit() == {("a", 0): None}
+            else:
+                await until(lambda: LeaseLost("a", 0, 2, "expired") in events)
+                with pytest.raises(AcknowledgeError):
+                    record.accept()
+
+
+async def test_events_come_by_request_and_by_lease_not_by_record() -> None:
+    events: list[Event] = []
+    async with (
+        TinyCluster("a").running() as cluster,
+        consumer(cluster, "a", observer=events.append) as source,
+    ):
+        cluster.topics["a"].append(*(b"%d" % n for n in range(5000)))
+        seen = 0
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                seen += 1
+                if seen == 5000:
+                    record.accept()
+                    break
+        await source.commit()
+        requests = len([event for event in events if isinstance(event, Answered)])
+        leases = len([event for event in events if isinstance(event, Acquired)])
+        assert leases < 500
+        assert len(events) < 4 * (requests + leases)
