@@ -1,0 +1,208 @@
+"""Classic groups: joining, rebalancing, expiring, committing; without a socket, with a clock in the hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from kshare.broker.classic_groups.coordinator import ClassicGroups, Joining, MemberIdRequired
+from kshare.broker.classic_groups.group import ClassicGroup, GroupState, Member
+from kshare.broker.classic_groups.offsets import CommittedOffset, Offsets
+from kshare.broker.clock import ManualClock
+from kshare.broker.configs import Configs
+from kshare.broker.groups import Groups
+from kshare.broker.refusal import Refusal
+
+SESSION_MS, REBALANCE_MS = 10_000, 30_000
+
+
+class World:
+    def __init__(self, **settings: str) -> None:
+        self.clock = ManualClock()
+        numbers = count(1)
+        configs = Configs({name.replace("_", "."): value for name, value in settings.items()})
+        self.groups = ClassicGroups(self.clock, configs, Groups(), lambda: str(next(numbers)))
+
+    def wish(self, member_id: str = "", instance: str | None = None, **protocols: bytes) -> Joining:
+        return Joining(
+            member_id,
+            instance,
+            "client",
+            "host",
+            SESSION_MS,
+            REBALANCE_MS,
+            "consumer",
+            protocols or {"range": b"topics"},
+            must_know_its_id=False,
+        )
+
+    def join(self, member_id: str = "", **protocols: bytes) -> tuple[ClassicGroup, Member]:
+        return self.groups.join("g", self.wish(member_id, None, **protocols))
+
+    def stable(self, members: int) -> tuple[ClassicGroup, list[Member]]:
+        joined: list[Member] = []
+        for _ in range(members):
+            group, member = self.join()
+            joined.append(member)
+            for other in joined[:-1]:
+                self.join(other.id)
+        group.assign({member.id: b"part of " + member.id.encode() for member in joined})
+        return group, joined
+
+
+def test_a_first_member_leads_a_generation_of_one() -> None:
+    world = World()
+    group, member = world.join()
+    assert member.result is not None
+    assert (member.result.generation, member.result.leader, member.result.protocol) == (1, member.id, "range")
+    assert member.result.members == ((member.id, None, b"topics"),)
+    assert group.state is GroupState.COMPLETING
+    group.assign({member.id: b"everything"})
+    assert (group.members[member.id].assignment, str(group.state)) == (b"everything", "Stable")
+
+
+def test_a_newcomer_has_everybody_join_again() -> None:
+    world = World()
+    group, (first,) = world.stable(1)
+    _, second = world.join()
+    assert second.result is None
+    assert group.state is GroupState.PREPARING
+    world.join(first.id)
+    assert first.result is not None
+    assert second.result is not None
+    assert (first.result.generation, second.result.generation) == (2, 2)
+    assert {member for member, _, _ in first.result.members} == {first.id, second.id}
+    assert second.result.members == ()
+
+
+def test_who_doesnt_join_again_in_time_is_out() -> None:
+    world = World()
+    group, (first,) = world.stable(1)
+    _, second = world.join()
+    for _ in range(2):  # it sends heartbeats, but never joins
+        world.clock.advance(SESSION_MS - 1)
+        world.groups.keep_alive(group, first)
+    assert second.result is None
+    world.clock.advance(SESSION_MS - 1)
+    world.groups.keep_alive(group, first)
+    world.clock.advance(REBALANCE_MS - 3 * (SESSION_MS - 1))
+    assert second.result is not None
+    assert list(group.members) == [second.id]
+
+
+def test_a_silent_member_is_gone_after_its_session() -> None:
+    world = World()
+    group, (first, second) = world.stable(2)
+    world.clock.advance(SESSION_MS - 1)
+    world.groups.keep_alive(group, first)
+    world.clock.advance(1)
+    assert list(group.members) == [first.id]
+    assert group.state is GroupState.PREPARING
+    with pytest.raises(Refusal, match="UNKNOWN_MEMBER_ID"):
+        group.member(second.id)
+
+
+def test_the_last_one_to_leave_empties_the_group() -> None:
+    world = World()
+    group, members = world.stable(2)
+    with pytest.raises(Refusal, match="NON_EMPTY_GROUP"):
+        world.groups.delete("g")
+    for member in members:
+        world.groups.leave(group, member)
+    assert group.state is GroupState.EMPTY
+    world.groups.delete("g")
+    assert not world.groups.has("g")
+
+
+def test_a_member_is_given_an_id_to_come_back_with() -> None:
+    world = World()
+    shy = replace(world.wish(), must_know_its_id=True)
+    with pytest.raises(MemberIdRequired) as required:
+        world.groups.join("g", shy)
+    group, member = world.join(required.value.member_id)
+    assert member.id == required.value.member_id == "client-1"
+    assert member.result is not None
+    assert not group.pending
+
+
+def test_an_id_that_nobody_came_back_with_holds_nobody_up_for_ever() -> None:
+    world = World()
+    shy = replace(world.wish(), must_know_its_id=True)
+    with pytest.raises(MemberIdRequired):
+        world.groups.join("g", shy)
+    _, member = world.join()
+    assert member.result is None
+    world.clock.advance(SESSION_MS)
+    assert member.result is not None
+
+
+def test_a_static_member_takes_the_place_of_its_forerunner() -> None:
+    world = World()
+    _, old = world.groups.join("g", world.wish(instance="one"))
+    group, new = world.groups.join("g", world.wish(instance="one"))
+    assert list(group.members) == [new.id]
+    with pytest.raises(Refusal, match="FENCED_INSTANCE_ID"):
+        group.member(old.id, "one")
+
+
+def test_members_agree_on_a_protocol_that_all_know() -> None:
+    world = World()
+    _, first = world.join(range=b"", sticky=b"")
+    with pytest.raises(Refusal, match="INCONSISTENT_GROUP_PROTOCOL"):
+        world.join(other=b"")
+    _, second = world.join(sticky=b"")
+    world.join(first.id, range=b"", sticky=b"")
+    assert second.result is not None
+    assert second.result.protocol == "sticky"
+
+
+def test_who_may_commit() -> None:
+    world = World()
+    world.groups.check_commit("nobody's", "", -1, None)
+    with pytest.raises(Refusal, match="ILLEGAL_GENERATION"):
+        world.groups.check_commit("nobody's", "m", 1, None)
+    group, (member,) = world.stable(1)
+    world.groups.check_commit("g", member.id, group.generation, None)
+    for member_id, generation, code in (
+        (member.id, group.generation - 1, "ILLEGAL_GENERATION"),
+        ("stranger", group.generation, "UNKNOWN_MEMBER_ID"),
+        ("", -1, "UNKNOWN_MEMBER_ID"),
+    ):
+        with pytest.raises(Refusal, match=code):
+            world.groups.check_commit("g", member_id, generation, None)
+
+
+@pytest.mark.parametrize("timeout", [5999, 1_800_001])
+def test_sessions_have_bounds(timeout: int) -> None:
+    world = World()
+    with pytest.raises(Refusal, match="INVALID_SESSION_TIMEOUT"):
+        world.groups.join("g", replace(world.wish(), session_timeout_ms=timeout))
+
+
+def test_a_first_rebalance_may_wait_for_more() -> None:
+    world = World(group_initial_rebalance_delay_ms="3000")
+    _, first = world.join()
+    world.clock.advance(1000)
+    _, second = world.join()
+    assert first.result is None
+    world.clock.advance(2000)
+    assert first.result is not None
+    assert second.result is not None
+
+
+def test_offsets_wait_for_their_transaction() -> None:
+    offsets, told = Offsets(), list[object]()
+    offsets.on_change = lambda *change: told.append(change)
+    for producer, partition in ((1, 0), (2, 1)):
+        offsets.commit_later(producer, "g", ("t", partition), CommittedOffset(5))
+    assert offsets.is_pending("g", ("t", 0))
+    assert offsets.of("g") == {}
+    offsets.end_transaction(1, is_commit=True)
+    offsets.end_transaction(2, is_commit=False)
+    assert offsets.of("g") == {("t", 0): CommittedOffset(5)}
+    assert told == [("g", ("t", 0), CommittedOffset(5))]
+    assert not offsets.is_pending("g", ("t", 1))
+    offsets.forget_topic("t")
+    assert not offsets.has("g")
