@@ -1,4 +1,5 @@
-"""copy to tests/integration/behaviour/ to run"""
+"""A handler that is stalled, on a broker or a consumer that doesn't renew."""
+
 from __future__ import annotations
 
 import anyio
@@ -11,7 +12,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mar
 
 
 async def test_a_stalled_handler_burns_no_deliveries_of_records_it_never_saw(fresh_queue: FreshQueue) -> None:
-    """Else they would be given up as undeliverable, unseen."""
+    """Else the broker would give them up as undeliverable, and nobody would have seen them."""
     queue = fresh_queue(settings={"share.record.lock.duration.ms": "1000"})
     await queue.produce(10)
     async with queue.consumer(renew_leases=False) as stalled:

@@ -1,0 +1,37 @@
+"""How many records come at once: whole batches, or exactly so many."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+COUNT, LIMIT = 60, 10
+
+
+@pytest.mark.parametrize("acquire", ["records", "batches"])
+async def test_measured_a_record_limit_is_exact_even_out_of_a_larger_batch(
+    fresh_queue: FreshQueue, acquire: str
+) -> None:
+    """4.1 knows batches only; there, and where they are asked for, whole ones come. In order in any case."""
+    queue = fresh_queue()
+    await queue.produce(COUNT)
+    sizes, offsets = [], []
+    async with queue.consumer(acknowledgement="explicit", acquire=acquire, max_records=LIMIT) as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for batch in source.batches():
+                sizes.append(len(batch))
+                offsets += [record.offset for record in batch]
+                batch.accept()
+                if len(offsets) == COUNT:
+                    break
+        assert set((await source.commit()).values()) == {None}
+    assert offsets == list(range(COUNT))
+    if acquire == "records" and not queue.is_4_1:
+        assert max(sizes) <= LIMIT
+    else:
+        assert max(sizes) > LIMIT, "the producer's batches are larger"
