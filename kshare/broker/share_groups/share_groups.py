@@ -87,6 +87,14 @@ class ShareGroups:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id} is no share group")
         return self._by_id.setdefault(group_id, ShareGroup(group_id))
 
+    def restore(self) -> None:
+        """After a restart: groups are what has states, and none of them begins anew. Members have to join again."""
+        for (group_id, topic_id, index), state in list(self._states.known()):
+            group = self.find_or_make(group_id)
+            group.epoch = max(group.epoch, state.state_epoch)
+            if self._cluster.find(topic_id) is not None:
+                group.set_ready((topic_id, index))
+
     def initialize(self, group: ShareGroup, topic_id: bytes, index: int, start: int) -> None:
         """Begins a share-partition anew; the group's epoch tells the new state from the old one."""
         self._states.initialize((group.id, topic_id, index), group.epoch, start)

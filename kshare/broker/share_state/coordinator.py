@@ -7,10 +7,10 @@ snapshot. Which node coordinates is the cluster's decision; the memory is shared
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kshare.broker.clock import Clock
-from kshare.broker.cluster import Cluster, Node, Partition
+from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
 from kshare.broker.configs import Configs
 from kshare.broker.refusal import Refusal
 from kshare.broker.share_state.combining import StateBatch
@@ -117,6 +117,12 @@ class ShareCoordinator:
             shard.append(tombstone_batch(key, now), now)
             del shard.snapshots[key]
 
+    def known(self) -> Iterator[tuple[Key, ShareState]]:
+        """Every state there is, for groups that learn after a restart what they had."""
+        topic = self._cluster.find(SHARE_STATE_TOPIC)
+        for home in topic.partitions if topic is not None else []:
+            yield from self._shard_at(home).states.items()
+
     def _known(self, shard: _Shard, key: Key) -> ShareState:
         if key[2] < 0:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
@@ -136,6 +142,9 @@ class ShareCoordinator:
         home = self._cluster.coordinating_partition(_SHARE, _text(key))
         if home.leader < 0:
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._shard_at(home)
+
+    def _shard_at(self, home: Partition) -> _Shard:
         shard = self._shards.get(home)
         if shard is None:
             shard = self._shards[home] = _Shard(home)

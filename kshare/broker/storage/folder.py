@@ -65,6 +65,7 @@ class DataFolder:
         if snapshot.exists():
             from_json(broker, _read_json(snapshot))
         self._restore_offsets(broker)
+        broker.share_groups.restore()
 
     def _mark(self) -> None:
         self._is_dirty = True
