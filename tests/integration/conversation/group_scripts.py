@@ -170,6 +170,19 @@ def sessions_end(talk: Talk) -> None:
     describe(talk, group)
 
 
+def too_many_members(talk: Talk) -> None:
+    """The brokers of this conversation have room for three in a group."""
+    topic, group = talk.topic("orders"), talk.group("g")
+    members = [Sharer(talk, group, topic, f"member-{number}") for number in range(4)]
+    for member in members:
+        beat(talk, member, 0, [topic])
+    beat(talk, members[0], -1)
+    again = talk.quietly(members[3].heartbeat(0, [topic]))
+    talk.note("room again", again.error_code)
+    for member in members[1:]:
+        member.leave()
+
+
 def _until_assigned(talk: Talk, sharer: Sharer, partitions: int) -> None:
     talk.wait_for(lambda: sharer.heartbeat(sharer.member_epoch), _adopts(sharer, partitions))
 
@@ -207,4 +220,5 @@ SCRIPTS = [
     topics_change,
     other_kinds_of_groups,
     sessions_end,
+    too_many_members,
 ]

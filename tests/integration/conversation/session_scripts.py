@@ -197,6 +197,20 @@ def malformed(talk: Talk) -> None:
     one.fetch()
 
 
+def too_many_sessions(talk: Talk) -> None:
+    """The brokers of this conversation have room for eight."""
+    one = scene(talk, 10)
+    members = [Sharer(talk, one.group, one.topic, f"member-{number}") for number in range(9)]
+    for member in members:
+        member.fetch(0, most=0)
+    members[0].fetch(-1)
+    members[8].fetch(0, most=0)
+    members[0].fetch(0, most=0)
+    members[8].fetch(0, most=0)
+    for member in members[1:]:
+        member.fetch(-1)
+
+
 SCRIPTS = [
     epochs,
     sessions_belong_to_members,
@@ -205,4 +219,5 @@ SCRIPTS = [
     things_that_are_not_there,
     members_without_a_group,
     malformed,
+    too_many_sessions,
 ]

@@ -39,10 +39,10 @@ class Coordinator:
             lambda: FindCoordinatorRequest(key_type=2, coordinator_keys=[key]),
             lambda answer: answer.coordinators[0].error_code == 0,
         )
-        # The coordinator may be loading still.
+        # The coordinator may be loading still, or not have heard of the topic.
         self.talk.wait_for(
             lambda: self._summary(partition),
-            lambda answer: answer.results[0].partitions[0].error_code not in (14, 15, 16),
+            lambda answer: answer.results[0].partitions[0].error_code not in (3, 14, 15, 16),
         )
 
     def _summary(self, partition: int = 0, leader_epoch: int = 0) -> ReadShareGroupStateSummaryRequest:

@@ -1,0 +1,29 @@
+"""All scripts, and telling one to a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.integration.conversation import (
+    delivery_scripts,
+    group_scripts,
+    offset_scripts,
+    session_scripts,
+    state_scripts,
+)
+from tests.integration.conversation.talk import Entry, Talk
+
+Script = Callable[[Talk], None]
+
+SCRIPTS: dict[str, Script] = {
+    script.__name__: script
+    for module in (state_scripts, group_scripts, offset_scripts, session_scripts, delivery_scripts)
+    for script in module.SCRIPTS
+}
+
+
+def tell(script: Script, address: tuple[str, int]) -> list[Entry]:
+    """What the broker answered."""
+    with Talk(address) as talk:
+        script(talk)
+        return talk.log

@@ -1,0 +1,92 @@
+"""The same script of requests told to a real 4.3.1 and to the embedded broker: the answers must not differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.testing import Broker
+from tests.integration.conversation.script_book import SCRIPTS, tell
+from tests.integration.conversation.talk import Entry
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import install
+
+pytestmark = [pytest.mark.kafka]
+
+RELEASE = "4.3.1"
+REQUESTS = 500
+"""So many are told at least, in all."""
+CODES = {
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.INVALID_RECORD_STATE,
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.FENCED_STATE_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+}
+"""What one broker can be made to answer through the share APIs; moved leaders and coordinators need more of them."""
+SMALL = {"group.share.max.size": "3", "group.share.max.share.sessions": "8"}
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[tuple[str, int]]:
+    install(RELEASE)
+    with Cluster(RELEASE, settings=SMALL) as cluster:
+        yield cluster.nodes[0].address()
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[tuple[str, int]]:
+    settings = SMALL | {
+        "auto.create.topics.enable": "false",
+        "group.share.assignment.interval.ms": "1000",
+    }
+    with Broker(release="4.3", settings=settings) as broker:
+        host, port = broker.bootstrap.rsplit(":", 1)
+        yield host, int(port)
+
+
+@pytest.fixture(scope="module")
+def told() -> list[Entry]:
+    """Everything that was answered in this module, to be counted at its end."""
+    return []
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_both_brokers_answer_alike(
+    name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
+    assert found == expected
+    told += expected
+
+
+def test_enough_was_said(told: list[Entry]) -> None:
+    """Of every code that one broker can give. Belongs behind all of the above."""
+    assert len(told) >= REQUESTS
+    assert _codes([answer for _, answer in told]) - {0} == set(map(int, CODES))
+
+
+def _codes(value: Any) -> set[int]:
+    if isinstance(value, dict):
+        own = {each for key, each in value.items() if key.lower().endswith("errorcode")}
+        return own.union(*map(_codes, value.values()))
+    if isinstance(value, list):
+        return set[int]().union(*map(_codes, value))
+    return set()
