@@ -7,13 +7,12 @@ snapshot. Which node coordinates is the cluster's decision; the memory is shared
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
 from kshare.broker.configs import Configs
 from kshare.broker.refusal import Refusal
-from kshare.broker.share_state.combining import StateBatch
 from kshare.broker.share_state.share_state import Said, ShareState
 from kshare.broker.share_state.state_records import (
     Key,
@@ -156,10 +155,6 @@ class ShareCoordinator:
         shard.states[key] = state
         shard.snapshots[key] = shard.append(snapshot_batch(key, state, now), now)
         shard.prune()
-
-
-def said_batches(rows: Sequence[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
-    return tuple(StateBatch(*row) for row in rows)
 
 
 def _text(key: Key) -> str:

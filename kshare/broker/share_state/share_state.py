@@ -16,7 +16,6 @@ Pure: nothing is written here. `ShareState` says what is to be written, and take
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kshare.broker.refusal import Refusal
@@ -96,7 +95,3 @@ class ShareState:
 def settled_before_use(start: int) -> int:
     """Where a start is known nothing behind it is settled yet."""
     return -1 if start == UNKNOWN_START else 0
-
-
-def in_order(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
-    return tuple(sorted(batches))
