@@ -40,6 +40,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--topic", action="append", default=[], type=_topic, metavar="NAME:PARTITIONS")
     parser.add_argument("--setting", action="append", default=[], type=_pair, metavar="NAME=VALUE")
     parser.add_argument("--data-dir", type=Path, help="where to keep everything (in memory)")
+    parser.add_argument("--metrics-port", type=int, help="serve GET /metrics for Prometheus there")
     return parser.parse_args()
 
 
@@ -78,6 +79,8 @@ async def _serve(options: argparse.Namespace) -> None:
             for name, partitions in options.topic:
                 if name not in broker.cluster.topics:
                     broker.cluster.create_topic(name, partitions)
+            if options.metrics_port is not None:
+                await running.start_metrics(options.host, options.metrics_port)
             print(f"listening on {running.bootstrap}", flush=True)  # noqa: T201
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 async for _ in signals:

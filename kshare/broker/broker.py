@@ -13,6 +13,7 @@ from kshare.broker.classic_groups.coordinator import ClassicGroups
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
+from kshare.broker.counters import Counters
 from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
@@ -55,6 +56,7 @@ class Broker:
         self.transactions.ended.append(offsets.end_transaction)
         self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
         self.faults = Faults()
+        self.counters = Counters()
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
         """Called before every answer: whoever keeps state outside of memory writes it now."""
@@ -66,7 +68,9 @@ class Broker:
             DeadLetters(self.clock, self.configs, self.cluster) if self.profile.has_dead_letters else None
         )
         self.shares = Shares(
-            Surroundings(self.clock, self.configs, self.cluster, self.share_states, dead_letters)
+            Surroundings(
+                self.clock, self.configs, self.cluster, self.share_states, dead_letters, self.counters
+            )
         )
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""

@@ -103,6 +103,7 @@ class Conversation:
             refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
             await self._send(encode_response(refusal, 0, header.correlation_id))
             return
+        self._broker.counters.requests[request.NAME.removesuffix("Request"), call.node.id] += 1
         fault = self._broker.faults.take(request, call)
         try:
             answer = await (

@@ -11,6 +11,7 @@ from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from kshare.broker.broker import Broker
 from kshare.broker.clock import SystemClock
 from kshare.broker.cluster import Node
+from kshare.broker.metrics_endpoint import MetricsEndpoint
 from kshare.broker.security import Security
 from kshare.broker.server import NodeServer
 
@@ -37,6 +38,12 @@ class Running:
         self._tasks.start_soon(self._serve, server, listener, scope)
         if not node.is_up:
             self.broker.cluster.set_up(node, True)
+
+    async def start_metrics(self, host: str = "127.0.0.1", port: int = 0) -> int:
+        """Serves GET /metrics; the port that it is on."""
+        endpoint = MetricsEndpoint(self.broker)
+        await endpoint.start(host, port, self._tasks)
+        return endpoint.port
 
     async def stop_node(self, node: Node) -> None:
         """As if it had been killed: connections break, others lead and coordinate from now on."""

@@ -19,6 +19,7 @@ from kshare.broker.broker import Broker as State
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Partition
 from kshare.broker.faults import Faults
+from kshare.broker.metrics import Reading, readings
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
@@ -196,6 +197,10 @@ class Broker:
             return [record for each in found.partitions for record in _records_of(each)] if found else []
 
         return self.call(read)
+
+    def metrics(self) -> list[Reading]:
+        """The broker's metrics at this moment, as its Prometheus endpoint would say them."""
+        return self.call(lambda: list(readings(self.state)))
 
     # --- nodes and faults
 

@@ -54,6 +54,9 @@ class ShareGroups:
 
     # --- heartbeats
 
+    def all(self) -> Iterable[ShareGroup]:
+        return self._by_id.values()
+
     def find(self, group_id: str) -> ShareGroup:
         group = self._by_id.get(group_id)
         if group is None:

@@ -123,6 +123,7 @@ class LedPartition:
         self._arm()
         if not acquired:
             return Handout([], [])
+        self._parts.counters.acquired[self.group] += sum(each.last - each.first + 1 for each in acquired)
         first, last = acquired[0].first, acquired[-1].last
         return Handout(acquired, [b for b in batches if b.last_offset >= first and b.base_offset <= last])
 
@@ -161,14 +162,23 @@ class LedPartition:
     def acknowledge(self, member: str, ranges: Sequence[AckRange]) -> None:
         """All or nothing; raises Refusal."""
         self._commit(self.shared.acknowledge(member, ranges, self.limits))
+        for each in ranges:
+            size = each.last - each.first + 1
+            for kind in each.kinds:
+                said = size if len(each.kinds) == 1 else 1
+                self._parts.counters.acknowledged[self.group, kind.name.lower()] += said
 
     def release(self, member: str) -> None:
         """Its session has ended."""
-        self._commit_anyway(self.shared.release(member, self.limits))
+        change = self.shared.release(member, self.limits)
+        self._parts.counters.sessions_ended[self.group] += change.size
+        self._commit_anyway(change)
 
     def _expire(self) -> None:
         self._timer = None
-        self._commit_anyway(self.shared.expire(self._parts.clock.now(), self.limits))
+        change = self.shared.expire(self._parts.clock.now(), self.limits)
+        self._parts.counters.lock_timeouts[self.group] += change.size
+        self._commit_anyway(change)
         self._arm()
 
     def _commit_anyway(self, change: Change) -> None:
@@ -182,6 +192,8 @@ class LedPartition:
     def _commit(self, change: Change) -> None:
         if change.settled:
             self._write(change)
+        for each in change.buried:
+            self._parts.counters.dead_letters[self.group] += each.last - each.first + 1
         if change.buried and self._parts.dead_letters is not None:
             self._parts.dead_letters.bury(self.group, self.partition, change.buried)
         self.shared.apply(change, self._parts.clock.now(), self.limits)

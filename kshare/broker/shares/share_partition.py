@@ -66,6 +66,11 @@ class Change:
     buried: list[Buried] = field(default_factory=list)
 
     @property
+    def size(self) -> int:
+        """How many records are settled."""
+        return sum(last - first + 1 for (first, last, _), _ in self.settled)
+
+    @property
     def batches(self) -> list[StateBatch]:
         """What is to be written, neighbours in one state together."""
         rows: list[StateBatch] = []

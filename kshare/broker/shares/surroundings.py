@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster
 from kshare.broker.configs import Configs
+from kshare.broker.counters import Counters
 from kshare.broker.share_state.coordinator import ShareCoordinator
 from kshare.broker.shares.dead_letters import DeadLetters
 
@@ -19,3 +20,4 @@ class Surroundings:
     states: ShareCoordinator
     dead_letters: DeadLetters | None = None
     """None before 4.4."""
+    counters: Counters = field(default_factory=Counters)
