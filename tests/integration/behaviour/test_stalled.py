@@ -18,7 +18,7 @@ async def test_a_stalled_handler_burns_no_deliveries_of_records_it_never_saw(fre
     async with queue.consumer(renew_leases=False) as stalled:
         with anyio.fail_after(DEADLINE_S):
             await anext(stalled.batches())
-        await anyio.sleep(6)
+        await anyio.sleep(4.5)
     async with queue.consumer() as source:
         found = await take(source, 10)
     assert {record.delivery_count for record in found} <= {2, 3}
