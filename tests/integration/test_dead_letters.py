@@ -1,0 +1,39 @@
+"""Dead letters of a real 4.4.0 and of the embedded broker: the same letters in the same partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kshare.testing import Broker
+from tests.integration.conversation.dead_letter_scripts import SCRIPTS
+from tests.integration.conversation.script_book import tell
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import install
+
+pytestmark = [pytest.mark.kafka]
+
+RELEASE = "4.4.0"
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[tuple[str, int]]:
+    install(RELEASE)
+    with Cluster(RELEASE) as cluster:
+        yield cluster.nodes[0].address()
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[tuple[str, int]]:
+    with Broker(release="4.4", settings={"auto.create.topics.enable": "false"}) as broker:
+        host, port = broker.bootstrap.rsplit(":", 1)
+        yield host, int(port)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_both_brokers_bury_alike(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
+    assert found == expected
