@@ -136,6 +136,24 @@ async def test_our_consumer_within_the_tests_own_event_loop() -> None:
         assert found == [b"a", b"b", b"c"]
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("release", ["4.1", "4.3", "4.4"])
+async def test_every_release_that_it_can_be(release: str) -> None:
+    async with Broker(topics={"orders": 1}, release=release) as broker:
+        broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
+        broker.produce("orders", [b"a", b"b"])
+        found = []
+        with anyio.fail_after(DEADLINE_S):
+            async with ShareConsumer(broker.bootstrap, group="workers", topics=["orders"]) as consumer:
+                async for record in consumer:
+                    found.append(record.value)
+                    if len(found) == 2:
+                        break
+        assert found == [b"a", b"b"]
+        apis = broker.call(lambda: broker.state.profile.versions)
+        assert (apis[78][1] >= 2) == (release != "4.1")
+
+
 def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 3)
     addresses = kshare_cluster.bootstrap.split(",")
