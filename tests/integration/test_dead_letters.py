@@ -16,18 +16,23 @@ from tools.kafka.jars import install
 pytestmark = [pytest.mark.kafka]
 
 RELEASE = "4.4.0"
+SETTINGS = {
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
+    "num.partitions": "2",
+    "auto.create.topics.enable": "false",
+}
 
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[tuple[str, int]]:
     install(RELEASE)
-    with Cluster(RELEASE) as cluster:
+    with Cluster(RELEASE, settings=SETTINGS) as cluster:
         yield cluster.nodes[0].address()
 
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[tuple[str, int]]:
-    with Broker(release="4.4", settings={"auto.create.topics.enable": "false"}) as broker:
+    with Broker(release="4.4", settings=SETTINGS) as broker:
         host, port = broker.bootstrap.rsplit(":", 1)
         yield host, int(port)
 

@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from kshare.protocol.compression import Compression
-from kshare.protocol.messages import FetchRequest, MetadataRequest
+from kshare.protocol.messages import DescribeConfigsRequest, FetchRequest, MetadataRequest
 from kshare.protocol.messages import fetch_request as fetch
+from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
@@ -15,6 +16,7 @@ from tests.integration.conversation.sharer import ACCEPT, GAP, REJECT, RELEASE, 
 from tests.integration.conversation.talk import DEADLINE_S, Talk
 
 PREFIX = "errors.deadletterqueue."
+_TOPIC = 2
 _ENABLED = {f"{PREFIX}group.enable": "true"}
 
 
@@ -117,10 +119,10 @@ def locks_that_run_out(talk: Talk) -> None:
 
 
 def graves_that_will_not_do(talk: Talk) -> None:
-    """Without the prefix, without the permission, without the topic: archived all the same."""
+    """Without the prefix, without the permission: archived all the same."""
     origin = talk.topic("orders")
     plain, forbidden = talk.topic("grave", 1, _ENABLED), talk.topic("dlq.forbidden")
-    for number, grave in enumerate((plain, forbidden, talk.name("dlq.missing"))):
+    for number, grave in enumerate((plain, forbidden)):
         group = talk.group(f"g-{number}", {f"{PREFIX}topic.name": grave})
         one = Sharer(talk, group, origin, f"one-{number}")
         one.join()
@@ -129,8 +131,29 @@ def graves_that_will_not_do(talk: Talk) -> None:
         one.acknowledge((0, 2, REJECT))
     for grave in (plain, forbidden):
         letters(talk, grave, talk.topic_ids[grave], 1, 0)
-    found = talk.quietly(MetadataRequest(topics=[MetadataRequestTopic(name=talk.name("dlq.missing"))]))
-    talk.note("missing", found.topics[0].error_code)
 
 
-SCRIPTS = {each.__name__: each for each in (contexts, copies, locks_that_run_out, graves_that_will_not_do)}
+def a_grave_is_made(talk: Talk) -> None:
+    """Where the broker may."""
+    origin, grave = talk.topic("orders"), talk.name("dlq.made")
+    group = talk.group("g", {f"{PREFIX}topic.name": grave})
+    one = Sharer(talk, group, origin, "one")
+    one.join()
+    talk.produce(origin, [3])
+    one.fetch(0, wait_ms=5000)
+    one.acknowledge((0, 2, REJECT))
+    wanted = [MetadataRequestTopic(name=grave)]
+    made = talk.wait_for(lambda: MetadataRequest(topics=wanted), lambda a: not a.topics[0].error_code).topics[
+        0
+    ]
+    talk.note("partitions", len(made.partitions))
+    letters(talk, grave, made.topic_id, len(made.partitions), 3)
+    resource = DescribeConfigsResource(_TOPIC, grave, [f"{PREFIX}group.enable", "cleanup.policy"])
+    configs = talk.quietly(DescribeConfigsRequest([resource])).results[0].configs
+    talk.note("configured", sorted([each.name, each.value] for each in configs))
+
+
+SCRIPTS = {
+    script.__name__: script
+    for script in (contexts, copies, locks_that_run_out, graves_that_will_not_do, a_grave_is_made)
+}
