@@ -1,0 +1,210 @@
+"""What a connection may say, byte by byte, and when it is over."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.broker.dispatch import HANDLERS, handler_for, offered
+from kshare.broker.profiles import profile
+from kshare.broker.server import NodeServer
+from kshare.protocol import messages
+from kshare.protocol.envelopes import decode_response, encode_request
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.frames import FrameSplitter
+from kshare.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+)
+from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.testing import Broker
+from tests.broker.batches import batch
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 1}) as broker:
+        yield broker
+
+
+class Raw:
+    """A socket and nothing else."""
+
+    def __init__(self, broker: Broker) -> None:
+        host, _, port = broker.bootstrap.partition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+        self._splitter = FrameSplitter()
+        self._frames: list[memoryview] = []
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes | bytearray) -> None:
+        self.socket.sendall(data)
+
+    def frame(self) -> memoryview | None:
+        """The next answer; None when the broker has hung up."""
+        while not self._frames:
+            try:
+                chunk = self.socket.recv(65536)
+            except ConnectionResetError:
+                return None
+            if not chunk:
+                return None
+            self._frames += self._splitter.feed(chunk)
+        return self._frames.pop(0)
+
+
+def cluster_question(number: int) -> bytearray:
+    return encode_request(DescribeClusterRequest(), 1, number, "raw")
+
+
+def fetch(broker: Broker, number: int, wait_ms: int) -> bytearray:
+    topic_id = broker.call(lambda: broker.state.cluster.topics["t"].id)
+    partition = FetchPartition(0, partition_max_bytes=1000)
+    request = FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[partition])]
+    )
+    return encode_request(request, 13, number, "raw")
+
+
+def test_every_handler_is_there_and_speaks_what_is_offered() -> None:
+    for release in ("4.1", "4.3", "4.4"):
+        for key, (first, last) in offered(profile(release)).items():
+            cls = getattr(messages, messages.REQUESTS[key])
+            assert last <= cls.VERSIONS[1], cls.NAME
+            assert first <= cls.VERSIONS[1]
+    for key in HANDLERS:
+        assert callable(handler_for(key))
+
+
+def test_requests_are_answered_in_their_order_however_they_come(broker: Broker) -> None:
+    with Raw(broker) as raw:
+        stream = b"".join(cluster_question(number) for number in range(1, 101))
+        for position in range(0, len(stream), 7):
+            raw.send(stream[position : position + 7])
+        for number in range(1, 101):
+            frame = raw.frame()
+            assert frame is not None
+            assert decode_response(DescribeClusterResponse, 1, frame)[0] == number
+
+
+def test_a_version_of_api_versions_that_there_isnt_is_answered_in_the_oldest(broker: Broker) -> None:
+    with Raw(broker) as raw:
+        request = encode_request(ApiVersionsRequest("x", "1"), 4, 9, "raw")
+        struct.pack_into(">h", request, 6, 99)
+        raw.send(request)
+        frame = raw.frame()
+        assert frame is not None
+        number, answer = decode_response(ApiVersionsResponse, 0, frame)
+        assert (number, answer.error_code) == (9, ErrorCode.UNSUPPORTED_VERSION)
+        assert {key.api_key for key in answer.api_keys} >= {0, 1, 18, 78, 79}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">ihhi", 8, 4711, 0, 1),
+        struct.pack(">ihhi", 8, 60, 99, 1),
+        struct.pack(">ihhih", 10, 60, 1, 1, 30000),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_ends_the_connection_and_no_other(broker: Broker, said: bytes) -> None:
+    with Raw(broker) as bystander, Raw(broker) as raw:
+        raw.send(said)
+        assert raw.frame() is None
+        bystander.send(cluster_question(1))
+        assert bystander.frame() is not None
+    assert broker.state.crashes == []
+
+
+def test_requests_with_bytes_changed_at_random_never_break_the_broker(broker: Broker) -> None:
+    dice = random.Random(1)
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
+    requests = [
+        cluster_question(1),
+        fetch(broker, 1, 0),
+        encode_request(ProduceRequest(acks=1, topic_data=[data]), 11, 1, "raw"),
+        encode_request(ApiVersionsRequest("x", "1"), 4, 1, "raw"),
+    ]
+    for _ in range(200):
+        mutant = bytearray(dice.choice(requests))
+        for _ in range(dice.randint(1, 4)):
+            mutant[dice.randrange(12, len(mutant))] = dice.randrange(256)
+        with Raw(broker) as raw:
+            raw.send(mutant)
+            raw.socket.shutdown(socket.SHUT_WR)
+            raw.frame()
+    assert broker.call(lambda: broker.state.crashes) == []
+
+
+def test_a_parked_fetch_wakes_when_records_come_and_holds_up_nobody(broker: Broker) -> None:
+    with Raw(broker) as parked, Raw(broker) as other:
+        parked.send(fetch(broker, 1, 15_000))
+        began = time.monotonic()
+        other.send(cluster_question(1))
+        assert other.frame() is not None
+        broker.produce("t", [b"x"])
+        frame = parked.frame()
+        assert frame is not None
+        answer = decode_response(FetchResponse, 13, frame)[1]
+        assert answer.responses[0].partitions[0].records
+        assert time.monotonic() - began < 15
+
+
+def test_a_client_that_hangs_up_is_noticed_while_its_request_is_parked(broker: Broker) -> None:
+    ended: list[int] = []
+    connections = broker.call(
+        lambda: [connection for server in _servers(broker) for connection in server._streams]
+    )
+    assert connections == []
+    with Raw(broker) as raw:
+        raw.send(fetch(broker, 1, 60_000))
+        deadline = time.monotonic() + DEADLINE_S
+        while not broker.call(lambda: broker.state.counters.requests["Fetch", 1]):
+            assert time.monotonic() < deadline
+        (connection,) = broker.call(lambda: [each for server in _servers(broker) for each in server._streams])
+        broker.call(lambda: connection.on_closed("test", lambda: ended.append(1)))
+    while not ended:
+        assert time.monotonic() < deadline, "the connection wasn't given up"
+        time.sleep(0.001)
+
+
+def test_what_wants_no_answer_gets_none(broker: Broker) -> None:
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
+    with Raw(broker) as raw:
+        raw.send(encode_request(ProduceRequest(acks=0, topic_data=[data]), 11, 1, "raw"))
+        raw.send(cluster_question(2))
+        frame = raw.frame()
+        assert frame is not None
+        assert decode_response(DescribeClusterResponse, 1, frame)[0] == 2
+        assert len(broker.records("t")) == 2
+        data.name = "nowhere"
+        raw.send(encode_request(ProduceRequest(acks=0, topic_data=[data]), 11, 3, "raw"))
+        assert raw.frame() is None
+
+
+def _servers(broker: Broker) -> list[NodeServer]:
+    running = broker._running
+    assert running is not None
+    return [server for server, _, _ in running._servers.values()]
