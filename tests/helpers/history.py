@@ -109,7 +109,8 @@ class History:
         lines = [
             *(f"- {event}" for event in self.events),
             f"produced {len(self.produced)}, delivered {len(self.delivered)} "
-            f"(again: {self.duplicates}; delivery counts up to {self.highest_count}), accepted {len(self.accepted)}, confirmed {len(self.confirmed)}",
+            f"(again: {self.duplicates}; delivery counts up to {self.highest_count}), "
+            f"accepted {len(self.accepted)}, confirmed {len(self.confirmed)}",
             *(
                 self.problems()
                 or ["nothing lost, nothing again after its confirmation, every batch in order"]
