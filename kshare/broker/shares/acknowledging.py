@@ -18,6 +18,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import share_acknowledge_request, share_fetch_request
 
 Batches = Sequence[share_fetch_request.AcknowledgementBatch | share_acknowledge_request.AcknowledgementBatch]
+_KINDS = tuple(Kind)
 _RENEW = "share.renew.acknowledge.enable"
 
 
@@ -54,7 +55,7 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
         most = Kind.RENEW if may_renew else Kind.REJECT
         if any(kind > most for kind in kinds):
             raise _malformed(f"types from {Kind.GAP} to {most} are known here")
-        ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(map(Kind, kinds))))
+        ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(_KINDS[kind] for kind in kinds)))
     return ranges
 
 

@@ -75,8 +75,7 @@ def is_suspicious(batch: Batch, wanted: Span, limits: Limits) -> bool:
     """Whether something available in it has been delivered suspiciously often."""
     return any(
         delivery.state is State.AVAILABLE and limits.is_wary_of(delivery.count)
-        for first, last, delivery in batch.runs()
-        if last >= wanted[0] and first <= wanted[1]
+        for _, _, delivery in batch.runs_between(*wanted)
     )
 
 
@@ -101,10 +100,10 @@ def _acquire_some(
     acquired: list[Acquired] = []
     taken = 0
     batch.split()
-    for offset, _, delivery in batch.runs():
-        if offset > wanted[1] or taken >= most:
+    for offset, _, delivery in batch.runs_between(*wanted):
+        if taken >= most:
             break
-        if offset < wanted[0] or delivery.state is not State.AVAILABLE:
+        if delivery.state is not State.AVAILABLE:
             continue
         count = delivery.count
         is_wary = limits.is_wary_of(count)

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.broker.connection import Call
-from kshare.broker.log import StoredBatch
 from kshare.broker.refusal import Refusal
-from kshare.broker.shares.led_partition import Handout, LedPartition
+from kshare.broker.shares.led_partition import Handout, LedPartition, Look
 from kshare.broker.shares.sessions import ShareSession, TopicPartition
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
@@ -86,18 +85,19 @@ class ShareFetching:
         """Whether the fetch is done. It is too, with nothing, where the log had moved away under a share-partition."""
         moved = [led for led in self._led.values() if led.follow_log()]
         part = self._wish.max_bytes // max(len(self._led), 1)
-        looked: dict[TopicPartition, list[StoredBatch]] = {
-            topic_partition: ([] if moved else led.look(part)) for topic_partition, led in self._led.items()
+        looked = {
+            topic_partition: Look([], False) if moved else led.look(part, self._wish.max_records)
+            for topic_partition, led in self._led.items()
         }
-        size = sum(batch.size for batches in looked.values() for batch in batches)
-        is_enough = is_last or size >= self._wish.min_bytes
+        size = sum(batch.size for look in looked.values() for batch in look.batches)
+        is_enough = is_last or size >= self._wish.min_bytes or any(look.has_more for look in looked.values())
         left = self._wish.max_records if is_enough else 0
         has_some = False
-        for topic_partition, batches in looked.items():
+        for topic_partition, look in looked.items():
             handout = Handout([], [])
-            if left > 0 and batches:
+            if left > 0 and look.batches:
                 handout = self._led[topic_partition].acquire(
-                    self._session.member, batches, left, self._wish.batch_size, self._wish.is_strict
+                    self._session.member, look.batches, left, self._wish.batch_size, self._wish.is_strict
                 )
                 left -= sum(each.size for each in handout.acquired)
             has_some |= bool(handout.acquired)

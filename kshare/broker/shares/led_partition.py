@@ -34,6 +34,15 @@ _AFTER_WRITE = {
 
 
 @dataclass(slots=True, frozen=True)
+class Look:
+    """What there is to hand out."""
+
+    batches: list[StoredBatch]
+    has_more: bool
+    """Whether the log goes on behind what was asked for."""
+
+
+@dataclass(slots=True, frozen=True)
 class Handout:
     """What one fetch gets of one partition."""
 
@@ -95,14 +104,17 @@ class LedPartition:
             self.changed.fire()
         return has_moved
 
-    def look(self, max_bytes: int) -> list[StoredBatch]:
-        """What a fetch would read now; nothing where nothing may be acquired."""
+    def look(self, max_bytes: int, most: int) -> Look:
+        """What a fetch of so many records would read now; nothing where nothing may be acquired."""
         if not self.shared.can_acquire(self.limits):
-            return []
-        log = self.partition.log
-        begin = self.shared.window.next_available()
+            return Look([], False)
+        log, window = self.partition.log, self.shared.window
+        begin = window.next_available()
         end = log.readable_end(self.is_committed_only)
-        return log.read(begin, max_bytes, end).batches if begin < end else []
+        if begin >= end:
+            return Look([], False)
+        bound = min(end, max(begin, window.end) + most)
+        return Look(log.read(begin, max_bytes, bound).batches, bound < end)
 
     def acquire(
         self, member: str, batches: Sequence[StoredBatch], most: int, batch_size: int, is_strict: bool

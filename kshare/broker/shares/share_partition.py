@@ -207,9 +207,7 @@ class SharePartition:
         is_whole = first <= batch.first and said.last >= batch.last and len(said.kinds) == 1
         if not is_whole:
             batch.split()
-        for run in batch.runs():
-            if run[1] < first or run[0] > said.last:
-                continue
+        for run in batch.runs_between(first, said.last):
             if not run[2].is_held_by(member):
                 raise Refusal(ErrorCode.INVALID_RECORD_STATE, "not acquired by this member")
             _obey(change, run, said.kind_of(max(run[0], first)), limits)

@@ -51,6 +51,15 @@ class Batch:
             for offset, delivery in enumerate(self.records, start=self.first):
                 yield offset, offset, delivery
 
+    def runs_between(self, first: int, last: int) -> Iterator[Run]:
+        """Those of the runs that have offsets from `first` to `last`."""
+        if self.records is None:
+            if first <= self.last and last >= self.first:
+                yield self.first, self.last, self.whole
+        else:
+            for offset in range(max(first, self.first), min(last, self.last) + 1):
+                yield offset, offset, self.records[offset - self.first]
+
 
 class Window:
     """Batches in the order of their offsets."""
