@@ -176,9 +176,16 @@ class Holdings:
         """The broker's word on acknowledgements, or that there is none."""
         now = self._clock()
         for outcome in outcomes:
-            if outcome.is_open or outcome.error or outcome.partition not in self.results:
-                self.results[outcome.partition] = None if outcome.is_open else outcome.error
             place = self._place(outcome.partition)
+            if outcome.not_renewed:
+                log.warning(
+                    "%s[%d] isn't renewed: the group forbids it, or its locks ran out",
+                    *self._place(outcome.partition),
+                )
+                for lease in outcome.not_renewed:
+                    self.keeper.on_not_renewed(lease)
+            elif outcome.is_open or outcome.error or outcome.partition not in self.results:
+                self.results[outcome.partition] = None if outcome.is_open else outcome.error
             if self.reporter.wants_outcomes:
                 self.reporter.tell(Settled(*place, outcome.ranges, outcome_error(outcome), outcome.is_open))
             for lease in outcome.renewed:

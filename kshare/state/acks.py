@@ -12,6 +12,8 @@ Each record's state is a byte of its `Lease`.
             |                              |         | one: they go out again in halves (salvage)
     sent    | refused, alone               | lost    | it is this very record that the broker no longer knows as ours
     sent    | not now                      | decided | the share coordinator is moving: nothing was done, try again
+    sent    | a renewal is refused: alone, | held    | the lock runs its time, and what is settled by then counts
+            | or whole and in both halves  |         | (the group may forbid renewing: nothing says so but this)
     sent    | refused for another reason   | lost    | moved leader, deleted topic, no permission: reported
     sent    | outcome open                 | lost    | connection broken, no answer: reported as such
     any     | lock ran out, session reset  | lost    | unless settled
@@ -37,6 +39,8 @@ _NOT_NOW = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
+_HOPELESS = 3
+"""Refusals of renewals in a row: of the whole, and of both its halves, which one lost record alone can't explain."""
 _DECIDED_RUN = re.compile(rb"[\x00-\x04]+")
 _UNSENT_RUN = re.compile(rb"[\x01-\x03]+")
 """The user's word; gaps and renewals are nobody's loss."""
@@ -45,6 +49,7 @@ _TO_SENT = table({kind: SENT | kind for kind in range(5)})
 _TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
 _TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
 _UNSENT_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST))
+_RENEW_TO_SENT = table({RENEW: SENT | RENEW})
 _SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
 
 
@@ -59,6 +64,8 @@ class Outcome:
     """Nobody knows: the connection broke, or the answer was silent. They may have counted."""
     renewed: tuple[Lease, ...] = ()
     """Leases whose lock begins anew with this answer."""
+    not_renewed: tuple[Lease, ...] = ()
+    """Leases that the broker won't renew; nothing of them is lost by that."""
 
 
 class PartitionAcks:
@@ -69,6 +76,7 @@ class PartitionAcks:
         self.leases: list[Lease] = []
         self._under_way: list[AckRange] = []
         self._is_renewing = False
+        self._renewals_refused = 0
         self._pieces: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         """Offsets that a refusal undid (of renewals or of the rest), to be sent again piece by piece, each alone."""
 
@@ -89,7 +97,7 @@ class PartitionAcks:
         if self._under_way:
             return []
         self._is_renewing = renewals
-        window = self._pieces[renewals].pop() if self._pieces[renewals] else None
+        window = self._pieces[renewals].pop(0) if self._pieces[renewals] else None
         for lease in self.leases:
             for start, end in list(lease.runs(_DECIDED_RUN)):
                 self._under_way += self._cut(lease, start, end, renewals, window)
@@ -114,24 +122,37 @@ class PartitionAcks:
         if not ranges:
             return []
         if not error:
-            renewed = (
-                tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
-                if self._is_renewing
-                else ()
-            )
+            renewed = self._being_renewed() if self._is_renewing else ()
+            self._renewals_refused = 0
             self._translate(_TO_SETTLED)
             return [Outcome(self.partition, tuple(ranges), 0, renewed=renewed)]
         first, last = ranges[0].first, ranges[-1].last
         if error in _NOT_NOW:
             self._translate(_TO_DECIDED)
             return []
+        if self._is_renewing and error in _PIECEWISE:
+            self._renewals_refused += 1
+            if first == last or self._renewals_refused == _HOPELESS:
+                return [self._renewal_refused(tuple(ranges), error)]
         if error not in _PIECEWISE or first == last:
             self._translate(_SENT_TO_LOST)
             return [Outcome(self.partition, tuple(ranges), error)]
         self._translate(_TO_DECIDED)
         middle = _middle(ranges)
-        self._pieces[self._is_renewing] += [(middle, last), (first, middle - 1)]
+        self._pieces[self._is_renewing] += [(first, middle - 1), (middle, last)]
         return []
+
+    def _being_renewed(self) -> tuple[Lease, ...]:
+        return tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
+
+    def _renewal_refused(self, ranges: tuple[AckRange, ...], error: int) -> Outcome:
+        if self._renewals_refused == _HOPELESS:
+            self._pieces[True].clear()
+            self._renewals_refused = 0
+            self._translate(_RENEW_TO_SENT)
+        leases = self._being_renewed()
+        self._translate(_TO_SETTLED)
+        return Outcome(self.partition, ranges, error, not_renewed=leases)
 
     def on_silence(self) -> list[Outcome]:
         """No word: the outcome stays open, and the records are no longer ours to acknowledge."""

@@ -88,6 +88,12 @@ class LeaseKeeper:
             lease.deadline = now + term.lock_s * (1 - MARGIN)
             term.next_look = now + term.lock_s * RENEW_AFTER
 
+    def on_not_renewed(self, lease: Lease) -> None:
+        """The broker won't: the lock runs its time."""
+        term = self._terms.get(id(lease))
+        if term:
+            term.next_look = lease.deadline
+
     @property
     def wake_at(self) -> float | None:
         """When `due` will have something to say at the earliest."""

@@ -132,7 +132,24 @@ def test_a_refused_renewal_is_halved_until_the_lost_record_is_found() -> None:
         error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
         blamed += [outcome.ranges for outcome in book.on_answer(error) if outcome.error]
     assert blamed == [(AckRange(5, 5, b"\x04"),)]
-    assert (lease.count(HELD), lease.count(LOST)) == (7, 1)
+    # The refusal takes nothing away: whether its lock is over, its acceptance will tell.
+    assert lease.count(HELD) == 8
+
+
+def test_where_renewing_is_forbidden_three_refusals_are_enough() -> None:
+    book, leases = acks((0, 99), (200, 299))
+    for lease in leases:
+        lease.decide_held(RENEW)
+    outcomes = []
+    requests = 0
+    while book.take(renewals=True):
+        requests += 1
+        outcomes += book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    assert requests == 3
+    assert [outcome.not_renewed for outcome in outcomes] == [tuple(leases)]
+    assert [lease.count(HELD) for lease in leases] == [100, 100]
+    leases[0].decide_held(ACCEPT)
+    assert book.take(renewals=False) == [AckRange(0, 99, b"\x01")]
 
 
 def test_an_offset_of_another_lease_is_refused() -> None:

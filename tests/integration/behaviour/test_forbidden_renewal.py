@@ -1,0 +1,36 @@
+"""Renewing where the group forbids it: the refusal takes nothing away."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare.client.observer import Answered, Event
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+
+async def test_rule_6_where_the_group_forbids_renewing_the_lock_runs_its_time(
+    fresh_queue: FreshQueue,
+) -> None:
+    """The refusal of a renewal takes nothing away: what is settled in time counts. (4.1 can't renew at all.)"""
+    settings = {"share.record.lock.duration.ms": "3000"}
+    queue = fresh_queue(settings=settings)
+    if not queue.is_4_1:
+        await queue.configure_group({"share.renew.acknowledge.enable": "false"})
+    await queue.produce(10)
+    events: list[Event] = []
+    async with queue.consumer(acknowledgement="explicit", observer=events.append) as source:
+        with anyio.fail_after(DEADLINE_S):
+            batch = await anext(source.batches())
+            await anyio.sleep(2.4)  # a renewal was due after two seconds
+            records = list(batch)
+            assert len(records) == 10
+            batch.accept()
+            assert set((await source.commit()).values()) == {None}
+    asked = [event for event in events if isinstance(event, Answered) and event.api == "ShareAcknowledge"]
+    assert len(asked) < 10
+    async with queue.consumer() as source:
+        assert await nothing_comes(source)
