@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Generator, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 
@@ -14,6 +14,8 @@ from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
 
 EMBEDDED = "embedded"
+EMBEDDED_TOO = {"test_first_slice", "test_membership"}
+"""Modules that run on the embedded broker as they are, like the whole behaviour suite."""
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 
 
@@ -38,7 +40,8 @@ class FreshGroup(Protocol):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`kafka` is each release in turn; for the behaviour suite the embedded broker too."""
     if "kafka" in metafunc.fixturenames:
-        is_for_all = "behaviour" in metafunc.definition.path.parts
+        path = metafunc.definition.path
+        is_for_all = "behaviour" in path.parts or path.stem in EMBEDDED_TOO
         brokers = [*TESTED_RELEASES, *([EMBEDDED] if is_for_all else [])]
         metafunc.parametrize("kafka", brokers, indirect=True, scope="session")
 
@@ -49,7 +52,8 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster | Broker]:
     if request.param != EMBEDDED:
         yield from _run(Cluster(_installed(request.param)), request)
         return
-    with Broker(settings={"auto.create.topics.enable": "false"}) as broker:
+    as_in_kafka = {"auto.create.topics.enable": "false", "group.share.assignment.interval.ms": "1000"}
+    with _EmbeddedCluster(settings=as_in_kafka) as broker:
         yield broker
 
 
@@ -99,6 +103,23 @@ def pytest_runtest_makereport(
         for cluster in item.session.stash.get(_CLUSTERS, []):
             report.sections.append((f"Kafka {cluster.release}", f"logs kept in {cluster.folder}"))
     return report
+
+
+class _EmbeddedNode(NamedTuple):
+    host: str
+    port: int
+
+    def address(self) -> tuple[str, int]:
+        return self
+
+
+class _EmbeddedCluster(Broker):
+    """With what else these tests ask of a cluster."""
+
+    @property
+    def nodes(self) -> list[_EmbeddedNode]:
+        parts = (address.rpartition(":") for address in self.bootstrap.split(","))
+        return [_EmbeddedNode(host, int(port)) for host, _, port in parts]
 
 
 _numbers = itertools.count(1)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from kshare.testing import Broker
-from tools.kafka.jars import TOOLS, class_path, install
-from tools.kafka.java import find_java
+from tools.kafka.jars import install
+from tools.kafka.tool import run_tool
 
 pytestmark = [pytest.mark.java]
 
-DEADLINE_S = 120
 RELEASE = "4.3.1"
 _TOOLS = "org.apache.kafka.tools"
 _SHARE_GROUPS = f"{_TOOLS}.consumer.group.ShareGroupCommand"
@@ -27,22 +25,9 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def run(main: str, *arguments: str, given: str = "", path: str | None = None) -> str:
-    """What the tool says on its standard output; one that fails raises CalledProcessError."""
-    done = subprocess.run(
-        [find_java(), "-cp", path or class_path(TOOLS), main, *arguments],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def with_bootstrap(broker: Broker, main: str, *arguments: str, given: str = "") -> str:
-    return run(main, "--bootstrap-server", broker.bootstrap, *arguments, given=given)
+    """What the tool says on its standard output."""
+    return run_tool(main, "--bootstrap-server", broker.bootstrap, *arguments, given=given).stdout
 
 
 def words(text: str) -> list[list[str]]:
@@ -76,12 +61,12 @@ def test_topics_and_the_console(broker: Broker) -> None:
 @pytest.mark.parametrize("transactional", [False, True])
 def test_producer_performance(broker: Broker, transactional: bool) -> None:
     extra = ("--transactional-id", "tx", "--transaction-duration-ms", "50") if transactional else ()
-    said = run(
+    said = run_tool(
         f"{_TOOLS}.ProducerPerformance",
         *("--topic", "orders", "--num-records", "20000", "--record-size", "100", "--throughput", "-1"),
         *("--command-property", f"bootstrap.servers={broker.bootstrap}"),
         *extra,
-    )
+    ).stdout
     assert "20000 records sent" in said
     assert len(broker.records("orders")) == 20000
 
@@ -90,11 +75,12 @@ def test_groups_are_configured(broker: Broker) -> None:
     install(RELEASE)
     command = ("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap)
     entity = ("--entity-type", "groups", "--entity-name", "workers")
-    path = class_path(RELEASE)
-    run(*command, "--alter", *entity, "--add-config", "share.isolation.level=read_committed", path=path)
-    described = run(*command, "--describe", *entity, path=path)
+    run_tool(
+        *command, "--alter", *entity, "--add-config", "share.isolation.level=read_committed", jars=RELEASE
+    )
+    described = run_tool(*command, "--describe", *entity, jars=RELEASE).stdout
     assert "share.isolation.level=read_committed sensitive=false" in described
-    run(*command, "--alter", *entity, "--delete-config", "share.isolation.level", path=path)
+    run_tool(*command, "--alter", *entity, "--delete-config", "share.isolation.level", jars=RELEASE)
     assert (
         broker.call(lambda: broker.state.configs.group("workers", "share.isolation.level"))
         == "read_uncommitted"

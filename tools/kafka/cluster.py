@@ -21,14 +21,12 @@ from typing import Self
 
 from tools.kafka import requests
 from tools.kafka.certificates import Authority
-from tools.kafka.jars import TOOLS, class_path
-from tools.kafka.java import find_java
 from tools.kafka.listeners import HOST, Listener, listener_settings, scram_arguments
 from tools.kafka.node import Node, Ports
 from tools.kafka.ports import free_ports
+from tools.kafka.tool import run_tool
 
 READY_DEADLINE_S = 120.0
-TOOL_DEADLINE_S = 120.0
 _POLL_S = 0.1
 _MEMORY_OF_ONE_MB, _MEMORY_OF_MANY_MB = 1024, 512
 
@@ -180,24 +178,7 @@ class Cluster:
 
         `--bootstrap-server` is added. A tool that fails raises CalledProcessError, one that hangs TimeoutExpired.
         """
-        done = subprocess.run(
-            [
-                find_java(),
-                "-cp",
-                class_path(TOOLS),
-                main_class,
-                "--bootstrap-server",
-                self.bootstrap,
-                *arguments,
-            ],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=TOOL_DEADLINE_S,
-            check=False,
-        )
-        done.check_returncode()
-        return done
+        return run_tool(main_class, "--bootstrap-server", self.bootstrap, *arguments, given=given)
 
     def _any_address(self) -> tuple[str, int]:
         for node in self.nodes:
