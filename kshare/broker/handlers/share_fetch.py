@@ -55,7 +55,15 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
         _change(session, request, said)
         if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"acquire mode {request.share_acquire_mode}")
-        found = await ShareFetching(call, session, _wish(request)).run()
+        try:
+            found = await ShareFetching(call, session, _wish(request)).run()
+        except Refusal as refusal:
+            lock_ms = call.broker.configs.group_number(group, _LOCK_MS)
+            return ShareFetchResponse(
+                error_code=refusal.code,
+                error_message=refusal.message,
+                acquisition_lock_timeout_ms=lock_ms,
+            )
     return _response(call, session, outcomes, found)
 
 

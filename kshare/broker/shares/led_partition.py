@@ -213,14 +213,14 @@ class LedPartition:
         self.changed.fire()
 
     def _write(self, change: Change) -> None:
-        window = self.shared.window
-        newly = sum(row.last - row.first + 1 for row in change.batches if row.state.is_final)
+        window, rows = self.shared.window, change.batches
+        newly = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
         said = Said(
             self.state_epoch,
             self._leader_epoch,
             window.start,
             window.settled_count() + newly,
-            tuple(StateBatch(row.first, row.last, row.state, row.count) for row in change.batches),
+            tuple(StateBatch(row.first, row.last, row.state, row.count) for row in rows),
         )
         try:
             self._parts.states.write(self.key, said)

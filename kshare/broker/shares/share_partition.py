@@ -74,11 +74,17 @@ class Change:
     def batches(self) -> list[StateBatch]:
         """What is to be written, neighbours in one state together."""
         rows: list[StateBatch] = []
-        for (first, last, delivery), state in self.settled:
-            row = StateBatch(first, last, state, delivery.count)
-            if rows and (rows[-1].last + 1, rows[-1].state, rows[-1].count) == (first, state, delivery.count):
-                row = StateBatch(rows.pop().first, last, state, delivery.count)
-            rows.append(row)
+        begin = end = count = -1
+        state: State | None = None
+        for (first, last, delivery), new in self.settled:
+            if state is not None and (first, new, delivery.count) == (end + 1, state, count):
+                end = last
+                continue
+            if state is not None:
+                rows.append(StateBatch(begin, end, state, count))
+            begin, end, state, count = first, last, new, delivery.count
+        if state is not None:
+            rows.append(StateBatch(begin, end, state, count))
         return rows
 
     def settle(self, run: Run, state: State, cause: Cause | None = None) -> None:

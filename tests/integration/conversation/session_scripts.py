@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
+import time
+
+from kshare.protocol.messages import (
+    DeleteTopicsRequest,
+    MetadataRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 from kshare.protocol.messages import share_fetch_request as fetch
+from kshare.protocol.messages.delete_topics_request import DeleteTopicState
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from tests.integration.conversation.sharer import ACCEPT, RELEASE, RENEW, Sharer
 from tests.integration.conversation.talk import Talk
 
@@ -197,6 +206,33 @@ def malformed(talk: Talk) -> None:
     one.fetch()
 
 
+def a_parked_fetch_is_overtaken(talk: Talk) -> None:
+    """By an acknowledgement on another connection: it ends when its time is up, and the session is fine."""
+    one = scene(talk, 10)
+    one.fetch(0, wait_ms=5000)
+    parked = one.fetch_request(wait_ms=700)
+    talk.send(parked, one.via)
+    time.sleep(0.2)  # nothing tells when a request has been parked
+    one.epoch += 1
+    first, one.via = one.via, "other"
+    one.acknowledge((0, 4, ACCEPT))
+    talk.receive(parked, first)
+    one.acknowledge((5, 9, ACCEPT))
+    one.fetch()
+
+
+def a_topic_goes(talk: Talk) -> None:
+    one = scene(talk, 10)
+    one.fetch(0, wait_ms=5000)
+    talk.quietly(DeleteTopicsRequest([DeleteTopicState(one.topic)], [], 10_000))
+    talk.wait_for(
+        lambda: MetadataRequest(topics=[MetadataRequestTopic(name=one.topic)]),
+        lambda answer: answer.topics[0].error_code != 0,
+    )
+    one.acknowledge((0, 4, ACCEPT))
+    one.fetch(-1)
+
+
 def too_many_sessions(talk: Talk) -> None:
     """The brokers of this conversation have room for eight."""
     one = scene(talk, 10)
@@ -220,4 +256,6 @@ SCRIPTS = [
     members_without_a_group,
     malformed,
     too_many_sessions,
+    a_parked_fetch_is_overtaken,
+    a_topic_goes,
 ]
