@@ -86,9 +86,11 @@ def test_producers_and_transactions_go_on(tmp_path: Path) -> None:
     life.state.transactions.add(known, [life.partition()])
     records = batch(2, producer_id=known.producer_id, epoch=0, sequence=0, in_transaction=True)
     life.append(records)
+    life.state.classic_groups.offsets.commit_later(known.producer_id, "g", ("t", 0), CommittedOffset(7))
     life.end()
 
     again = Life(tmp_path)
+    assert again.state.classic_groups.offsets.is_pending("g", ("t", 0))
     assert again.append(records) == 0  # sent again, since its answer was lost
     assert again.partition().log.last_stable_offset == 0
     found = again.state.transactions.by_id["tx"]
@@ -100,6 +102,7 @@ def test_producers_and_transactions_go_on(tmp_path: Path) -> None:
     last = Life(tmp_path)
     assert last.partition().log.aborted == again.partition().log.aborted
     assert last.partition().log.last_stable_offset == 3
+    assert not last.state.classic_groups.offsets.is_pending("g", ("t", 0))
     last.end()
 
 

@@ -5,8 +5,10 @@ Decides nothing about who may commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+
+from kshare.broker.signals import Signal
 
 TopicPartition = tuple[str, int]
 
@@ -23,6 +25,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self.on_change: Callable[[str, TopicPartition, CommittedOffset | None], None] | None = None
+        self.pending_changed = Signal()
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[tuple[str, TopicPartition], CommittedOffset]] = {}
 
@@ -44,6 +47,13 @@ class Offsets:
     ) -> None:
         """With the end of the producer's transaction."""
         self._pending.setdefault(producer_id, {})[group, partition] = offset
+        self.pending_changed.fire()
+
+    def pending(self) -> Iterator[tuple[int, str, TopicPartition, CommittedOffset]]:
+        """What waits: producer id, group, partition, offset."""
+        for producer_id, waiting in self._pending.items():
+            for (group, partition), offset in waiting.items():
+                yield producer_id, group, partition, offset
 
     def is_pending(self, group: str, partition: TopicPartition) -> bool:
         return any((group, partition) in waiting for waiting in self._pending.values())
@@ -52,6 +62,7 @@ class Offsets:
         for (group, partition), offset in self._pending.pop(producer_id, {}).items():
             if is_commit:
                 self.commit(group, partition, offset)
+        self.pending_changed.fire()
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         mine = self._committed.get(group, {})

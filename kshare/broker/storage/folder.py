@@ -52,9 +52,15 @@ class DataFolder:
             raise
         self._broker = broker
         broker.cluster.topic_deleted.append(self._delete_logs)
-        for signal in (broker.cluster.changed, broker.configs.changed, broker.transactions.changed):
+        offsets = broker.classic_groups.offsets
+        for signal in (
+            broker.cluster.changed,
+            broker.configs.changed,
+            broker.transactions.changed,
+            offsets.pending_changed,
+        ):
             signal.listen(self._mark)
-        broker.classic_groups.offsets.on_change = self._write_offset
+        offsets.on_change = self._write_offset
         broker.flush = self.flush
         self._is_dirty = True
         self.flush()

@@ -1,6 +1,7 @@
 """The broker's metadata as JSON and back: topics, configurations, producers, transactions. No files.
 
-Committed offsets and records aren't in it: they change too often, and have files of their own.
+Committed offsets and records aren't in it: they change too often, and have files of their own. Offsets that wait for
+a transaction to end are.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kshare.broker.broker import Broker
+from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.cluster import Partition, Topic
 from kshare.broker.settings import TABLES, Resource
 from kshare.broker.transactions import Transaction, TransactionState
@@ -31,6 +33,10 @@ def to_json(broker: Broker) -> dict[str, Any]:
         ],
         "next_producer_id": transactions.next_producer_id,
         "transactions": [_transaction(each) for each in transactions.by_id.values()],
+        "pending_offsets": [
+            [producer_id, group, *partition, offset.offset, offset.leader_epoch, offset.metadata]
+            for producer_id, group, partition, offset in broker.classic_groups.offsets.pending()
+        ],
     }
 
 
@@ -43,10 +49,14 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
         resource = Resource[each["of"]]
         known = {name: value for name, value in each["values"].items() if name in TABLES[resource]}
         broker.configs.chosen[resource, each["name"]] = known
-    for topic in state["topics"]:
-        partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in topic["partitions"]]
-        broker.cluster.restore_topic(topic["name"], bytes.fromhex(topic["id"]), partitions)
+    for kept in state["topics"]:
+        partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in kept["partitions"]]
+        broker.cluster.restore_topic(kept["name"], bytes.fromhex(kept["id"]), partitions)
     broker.transactions.next_producer_id = state["next_producer_id"]
+    for producer_id, group, topic, index, *offset in state["pending_offsets"]:
+        broker.classic_groups.offsets.commit_later(
+            producer_id, group, (topic, index), CommittedOffset(*offset)
+        )
     for each in state["transactions"]:
         partitions_in = {
             broker.cluster.partition(name, index)
