@@ -88,6 +88,7 @@ class Talk:
         self.mark = uuid.uuid4().hex[:6]
         self.topic_ids: dict[str, bytes] = {}
         self._address = address
+        self._addresses: dict[str, tuple[str, int]] = {}
         self._names: dict[str, str] = {}
         self._versions = {ApiVersionsRequest.API_KEY: 3}
         self._connections: dict[str, Connection] = {}
@@ -149,8 +150,15 @@ class Talk:
 
     def connection(self, name: str) -> Connection:
         if name not in self._connections:
-            self._connections[name] = Connection(self._address, self._versions)
+            address = self._addresses.get(name, self._address)
+            self._connections[name] = Connection(address, self._versions)
         return self._connections[name]
+
+    def send_to(self, name: str, address: tuple[str, int]) -> None:
+        """From now on this connection is with another node."""
+        self._addresses[name] = address
+        if name in self._connections:
+            self.hang_up(name)
 
     def hang_up(self, name: str) -> None:
         self._connections.pop(name).close()

@@ -1,0 +1,39 @@
+"""Three real nodes of 4.3.1 and three embedded ones, asked by somebody who has the wrong address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kshare.testing import Broker
+from tests.integration.conversation.node_scripts import SCRIPTS
+from tests.integration.conversation.script_book import tell
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import install
+
+pytestmark = [pytest.mark.kafka]
+
+RELEASE = "4.3.1"
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[tuple[str, int]]:
+    install(RELEASE)
+    with Cluster(RELEASE, 3) as cluster:
+        yield cluster.nodes[0].address()
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[tuple[str, int]]:
+    with Broker(nodes=3, release="4.3") as broker:
+        host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
+        yield host, int(port)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_wrong_nodes_answer_alike(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
+    assert found == expected
