@@ -69,7 +69,13 @@ class Broker:
         )
         self.shares = Shares(
             Surroundings(
-                self.clock, self.configs, self.cluster, self.share_states, dead_letters, self.counters
+                self.clock,
+                self.configs,
+                self.cluster,
+                self.share_states,
+                dead_letters,
+                self.counters,
+                since_4_2=self.profile.can_renew,
             )
         )
         self.crashes: list[Exception] = []

@@ -167,6 +167,23 @@ def test_what_was_deleted_doesnt_come_back_and_its_bytes_go(tmp_path: Path) -> N
     again.end()
 
 
+def test_a_file_shrinks_while_the_broker_runs(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.state.cluster.create_topic("t")
+    large = batch(5000)
+    while life.append(large) < 200_000:
+        life.partition().log.delete_before(life.partition().log.end_offset)
+    end = life.partition().log.end_offset
+    (file,) = (tmp_path / "logs").glob("*-0.log")
+    assert file.stat().st_size < 3 * 1024 * 1024 < 40 * len(large)
+    # as after a kill: nothing more is written
+    life.folder._lock.close()
+    again = Life(tmp_path)
+    assert again.partition().log.end_offset == end
+    again.end()
+    life.end()
+
+
 def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:
     life = Life(tmp_path)
     with pytest.raises(UnreadableFolder, match="another broker"):

@@ -89,6 +89,8 @@ class Limits:
     deliveries: int = 5
     lock_ms: int = 30_000
     in_flight: int = 2000
+    since_4_2: bool = True
+    """Brokers before 4.2 didn't shrink company, nor count a delivery that ended with its session."""
 
     def after_release(self, count: int) -> State:
         return State.ARCHIVED if count >= self.deliveries else State.AVAILABLE
@@ -100,7 +102,7 @@ class Limits:
 
     def is_wary_of(self, count: int) -> bool:
         """Whether a record that was delivered so often is suspicious."""
-        return count >= self.wary_from
+        return self.since_4_2 and count >= self.wary_from
 
     def is_last(self, count: int) -> bool:
         """Whether the next delivery is the last one."""

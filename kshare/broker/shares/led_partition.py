@@ -86,6 +86,7 @@ class LedPartition:
             configs.group_number(group, "share.delivery.count.limit"),
             configs.group_number(group, "share.record.lock.duration.ms"),
             configs.group_number(group, "share.partition.max.record.locks"),
+            self._parts.since_4_2,
         )
 
     @property

@@ -220,7 +220,11 @@ class SharePartition:
 
     def release(self, member: str, limits: Limits) -> Change:
         """A session has ended: whatever it held goes back."""
-        return self._give_back([run for run in self.window.runs() if run[2].is_held_by(member)], limits)
+        held = [run for run in self.window.runs() if run[2].is_held_by(member)]
+        if not limits.since_4_2:
+            for _, _, delivery in held:
+                delivery.count -= 1
+        return self._give_back(held, limits)
 
     def expire(self, now: int, limits: Limits) -> Change:
         """Locks that have run out."""

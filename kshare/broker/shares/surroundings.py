@@ -21,3 +21,5 @@ class Surroundings:
     dead_letters: DeadLetters | None = None
     """None before 4.4."""
     counters: Counters = field(default_factory=Counters)
+    since_4_2: bool = True
+    """See `delivery.Limits`."""

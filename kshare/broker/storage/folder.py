@@ -22,6 +22,9 @@ try:
 except ImportError:  # Windows locks what is open by itself
     fcntl = None  # type: ignore[assignment]
 
+_DEAD_BYTES = 1024 * 1024
+"""So much may be in a log's file that was deleted from the log, beside as much as is in the log."""
+
 
 class DataFolder:
     """One broker at a time may have it."""
@@ -109,7 +112,15 @@ class DataFolder:
             file.rewrite(log.batches_from(start))
         log.on_append = file.append
         log.on_replaced = lambda: file.rewrite(log.batches_from(log.start_offset))
-        log.on_start_moved = lambda _: self._mark()
+        log.on_start_moved = lambda _: self._follow_start(partition, file)
+
+    def _follow_start(self, partition: Partition, file: LogFile) -> None:
+        self._mark()
+        log = partition.log
+        if file.size > 2 * log.size + _DEAD_BYTES:
+            # The new start must be known before the batches go: of an empty file alone nobody could tell the end.
+            self.flush()
+            file.rewrite(log.batches_from(log.start_offset))
 
     def _delete_logs(self, topic: Topic) -> None:
         for partition in topic.partitions:

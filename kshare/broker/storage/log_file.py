@@ -24,7 +24,7 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
-        self._size = 0
+        self.size = 0
 
     def restore(self) -> Iterator[StoredBatch]:
         """What the file holds. What is behind the last good batch is cut off when the iteration ends."""
@@ -42,7 +42,7 @@ class LogFile:
             pass
         if good < len(data):
             os.truncate(self.path, good)
-        self._size = good
+        self.size = good
 
     def append(self, batch: StoredBatch) -> None:
         """All of the batch is in the file afterwards, or, after an OSError, nothing of it."""
@@ -53,9 +53,9 @@ class LogFile:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(self._descriptor, self.size)
             raise
-        self._size += batch.size
+        self.size += batch.size
 
     def rewrite(self, batches: Iterator[StoredBatch]) -> None:
         """Leaves only these batches: written beside it and put in its place."""
@@ -64,7 +64,7 @@ class LogFile:
         with beside.open("wb") as out:
             for batch in batches:
                 out.write(batch.data)
-            self._size = out.tell()
+            self.size = out.tell()
         beside.replace(self.path)
 
     def delete(self) -> None:
