@@ -119,6 +119,14 @@ def test_locks_run_out_each_at_its_time() -> None:
     assert stage.acquire(most=9) == [(1, 9, 2)]
 
 
+@pytest.mark.parametrize(("since_4_2", "next_count"), [(True, 2), (False, 1)])
+def test_a_delivery_counts_that_ended_with_its_session(since_4_2: bool, next_count: int) -> None:
+    stage = Stage(limits=Limits(since_4_2=since_4_2))
+    stage.acquire(most=10)
+    stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
+    assert stage.acquire(most=10) == [(0, 9, next_count)]
+
+
 def test_the_last_delivery_ends_in_the_archive() -> None:
     stage = Stage(limits=Limits(deliveries=2))
     stage.acquire(most=10)
