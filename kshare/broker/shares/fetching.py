@@ -82,7 +82,10 @@ class ShareFetching:
                 self._led[topic_partition] = led
 
     def _hand_out(self, is_last: bool) -> bool:
-        """Whether the fetch is done. It is too, with nothing, where the log had moved away under a share-partition."""
+        """Whether the fetch is done.
+
+        It is too, with nothing, where the log had moved away under a share-partition or all was aborted: as brokers do.
+        """
         moved = [led for led in self._led.values() if led.follow_log()]
         part = self._wish.max_bytes // max(len(self._led), 1)
         looked = {
@@ -100,7 +103,7 @@ class ShareFetching:
                     self._session.member, look.batches, left, self._wish.batch_size, self._wish.is_strict
                 )
                 left -= sum(each.size for each in handout.acquired)
-            has_some |= bool(handout.acquired)
+            has_some |= bool(handout.acquired) or handout.has_skipped
             self._found[topic_partition] = handout
         return has_some or bool(moved)
 

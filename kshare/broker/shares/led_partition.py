@@ -48,6 +48,8 @@ class Handout:
 
     acquired: list[Acquired]
     batches: list[StoredBatch]
+    has_skipped: bool = False
+    """Whether aborted records were in the way: what lies behind them wasn't looked at."""
 
 
 class LedPartition:
@@ -131,11 +133,12 @@ class LedPartition:
             limits=limits,
             now=self._parts.clock.now(),
         )
+        found = sum(each.size for each in acquired)
         if acquired and self.is_committed_only:
             acquired = self._without_aborted(member, acquired, batches)
         self._arm()
         if not acquired:
-            return Handout([], [])
+            return Handout([], [], has_skipped=found > 0)
         self._parts.counters.acquired[self.group] += sum(each.last - each.first + 1 for each in acquired)
         first, last = acquired[0].first, acquired[-1].last
         return Handout(acquired, [b for b in batches if b.last_offset >= first and b.base_offset <= last])
@@ -166,8 +169,10 @@ class LedPartition:
             if first <= each.last and last >= each.first
         ]
         if held:
+            # Not worth a write: whoever leads next finds them aborted too.
             ranges = [AckRange(first, last, (Kind.GAP,)) for first, last in held]
-            self._commit(self.shared.acknowledge(member, ranges, self.limits))
+            change = self.shared.acknowledge(member, ranges, self.limits)
+            self.shared.apply(change, self._parts.clock.now(), self.limits)
         return [piece for each in acquired for piece in _minus(each, held)]
 
     # --- settling

@@ -295,6 +295,20 @@ def transactions(talk: Talk) -> None:
             show(talk, one.group)
 
 
+def aborted_records_in_front(talk: Talk) -> None:
+    """More of them than are asked for."""
+    one = scene(talk, share_isolation_level="read_committed")
+    warm_up(talk, one, 1)
+    producer = _Producer(talk, one.topic)
+    for _ in range(3):
+        producer.write(10)
+        producer.end(False)
+    talk.produce(one.topic, [2])
+    for _ in range(4):
+        one.fetch(most=5, wait_ms=1000)
+    show(talk, one.group)
+
+
 class _Producer:
     """A transactional one."""
 
@@ -372,4 +386,5 @@ SCRIPTS = [
     fetches_wake_up,
     the_start_of_the_log_moves,
     transactions,
+    aborted_records_in_front,
 ]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kshare.protocol.envelopes import decode_response, encode_request, request_class
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.frames import FrameSplitter
 from kshare.protocol.json_form import to_json, uuid_text
 from kshare.protocol.message import Message, Request
@@ -228,7 +229,14 @@ class Talk:
     ) -> None:
         rows = [PartitionProduceData(partition, bytes(builder.build()))]
         data = [TopicProduceData(topic_id=self.topic_ids[topic], partition_data=rows)]
-        answer = self.quietly(ProduceRequest(transactional_id, -1, 10_000, data))
+        # A leader may not know yet that it is one.
+        answer = self.wait_for(
+            lambda: ProduceRequest(transactional_id, -1, 10_000, data),
+            lambda answer: (
+                answer.responses[0].partition_responses[0].error_code
+                not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID)
+            ),
+        )
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
     # --- what is kept
