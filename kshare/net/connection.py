@@ -17,18 +17,16 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.foreign import lost
+from kshare.net.frame_reader import FrameReader
 from kshare.net.settings import NetSettings
 from kshare.net.versions import BrokerVersions, Range
 from kshare.protocol.envelopes import decode_response, encode_request
-from kshare.protocol.frames import FrameSplitter
 from kshare.protocol.message import Message, Request
 
 log = logging.getLogger("kshare.net")
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-CHUNK = 256 * 1024
-"""As much as asyncio reads at once: asking for less makes anyio cut what it has, which costs a copy a cut."""
 SILENCE = 1.5
 """How many request timeouts a broker may owe an answer, without a single byte, before it is taken for dead."""
 
@@ -184,16 +182,11 @@ class Connection:
             self._ended.set()
 
     async def _read(self) -> None:
-        splitter = FrameSplitter(self._settings.max_response_bytes)
+        frames = FrameReader(self._stream, self._settings.max_response_bytes, self._hear)
         try:
             while True:
-                chunk = await self._stream.receive(CHUNK)
-                if len(self._opening) < len(_HTTP):
-                    self._opening += chunk[: len(_HTTP)]
-                for frame in splitter.feed(chunk):
-                    self._deliver(frame)
-                self.is_suspect = False
-                self._owed_since = anyio.current_time() if self._waiting or self._given_up else None
+                self._deliver(await frames.next_frame())
+                self._hear(b"")
         except DecodeError as error:
             self.end(ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}"))
         except Exception as error:
@@ -201,6 +194,12 @@ class Connection:
             if isinstance(ending, ConnectionLost):
                 ending = ConnectionLost(f"{ending}{self._guess()}")
             self.end(ending)
+
+    def _hear(self, said: bytes | memoryview) -> None:
+        if len(self._opening) < len(_HTTP):
+            self._opening += said[: len(_HTTP)]
+        self.is_suspect = False
+        self._owed_since = anyio.current_time() if self._waiting or self._given_up else None
 
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 import ssl
 from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute, TaskGroup
+from anyio.abc import ByteStream, TaskGroup
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, Unsupported
-from kshare.net import sasl, tls
+from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.foreign import reason, unreachable
@@ -87,9 +86,7 @@ class Dialer:
             self._context = await anyio.to_thread.run_sync(tls.make_context, security)
         stream: ByteStream | None = None
         try:
-            connected = await anyio.connect_tcp(host, port)
-            connected.extra(SocketAttribute.raw_socket).setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            stream = connected
+            stream = await tcp.connect(host, port)
             if self._context is None:
                 return stream
             attempt.step = "TLS handshake"

@@ -49,6 +49,7 @@ class FrameSplitter:
         self._held = 0
         self._wanted: int | None = None
         self._consumed = 0
+        self._whole = memoryview(b"")
 
     @property
     def is_between_frames(self) -> bool:
@@ -73,6 +74,30 @@ class FrameSplitter:
                 self._consumed += SIZE_BYTES + self._wanted
                 self._wanted = None
                 yield piece
+
+    @property
+    def missing(self) -> int:
+        """How many bytes a frame that is begun still lacks."""
+        return 0 if self._wanted is None else self._wanted - self._held
+
+    def begin_rest(self) -> memoryview:
+        """Room for what is missing, to be filled before `end_rest`. The system gives its memory as it is filled."""
+        assert self._wanted is not None, "a frame is begun"
+        self._whole = memoryview(bytearray(self._wanted))
+        at = 0
+        for part in self._parts:
+            self._whole[at : at + len(part)] = part
+            at += len(part)
+        return self._whole[at:]
+
+    def end_rest(self) -> memoryview:
+        """The frame, now that its rest is written."""
+        assert self._wanted is not None, "a frame is begun"
+        self._parts.clear()
+        self._held = 0
+        self._consumed += SIZE_BYTES + self._wanted
+        self._wanted = None
+        return self._whole.toreadonly()
 
     def _join(self, last: memoryview) -> memoryview:
         if not self._parts:

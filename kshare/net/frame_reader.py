@@ -1,0 +1,55 @@
+"""Whole frames from a stream: from TCP straight into each frame's own memory, from TLS by way of its chunks.
+
+Decides nothing but where bytes are written; what a size may be is the splitter's rule, and so is what is no frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from anyio.abc import ByteStream
+from anyio.lowlevel import checkpoint
+
+from kshare.net.tcp import TcpStream
+from kshare.protocol.frames import FrameSplitter
+
+CHUNK = 64 * 1024
+"""What is read at once while no frame is begun: small frames come whole, of a large one this much is copied."""
+_WORTHWHILE = 16 * 1024
+"""What has to be missing of a frame for it to be read into memory of its own."""
+
+
+class FrameReader:
+    """`on_bytes` is given what comes, as it comes: to notice life, and what is spoken."""
+
+    def __init__(
+        self, stream: ByteStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]
+    ) -> None:
+        self._stream = stream
+        self._splitter = FrameSplitter(limit)
+        self._on_bytes = on_bytes
+        self._ready: deque[memoryview] = deque()
+
+    async def next_frame(self) -> memoryview:
+        """Raises what the stream raises, and DecodeError for what can't be a frame."""
+        while not self._ready:
+            if isinstance(self._stream, TcpStream) and self._splitter.missing >= _WORTHWHILE:
+                await self._fill(self._stream)
+            else:
+                chunk = await self._stream.receive(CHUNK)
+                self._on_bytes(chunk)
+                self._ready.extend(self._splitter.feed(chunk))
+        if len(self._ready[0]) > CHUNK:
+            # Bytes that are always there would keep everybody else waiting.
+            await checkpoint()
+        return self._ready.popleft()
+
+    async def _fill(self, stream: TcpStream) -> None:
+        room = self._splitter.begin_rest()
+        at = 0
+        while at < len(room):
+            count = await stream.receive_into(room[at:])
+            self._on_bytes(room[at : at + count])
+            at += count
+        self._ready.append(self._splitter.end_rest())

@@ -1,0 +1,148 @@
+"""Plain TCP: which address is taken, frames of any size whole, nothing left when it is given up."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from kshare.errors import DecodeError
+from kshare.net import tcp
+from kshare.net.frame_reader import CHUNK, FrameReader
+from kshare.net.tcp import TcpStream
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 10.0
+LIMIT = 10_000_000
+
+
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
+    """A stream of ours and the socket at its other end."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield TcpStream(ours), theirs
+
+
+def resolving_to(*addresses: tuple[str, int]) -> object:
+    async def getaddrinfo(*_: object, **__: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+
+    return getaddrinfo
+
+
+async def test_the_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as open_one, listening() as closed_one:
+        gone = closed_one.getsockname()
+        closed_one.close()
+        monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(gone, gone, open_one.getsockname()))
+        with anyio.fail_after(DEADLINE_S):
+            stream = await tcp.connect("any", 1)
+            await stream.aclose()
+
+
+async def test_a_silent_address_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 192.0.2.0/24 is for documentation: nobody is there to refuse.
+    with listening() as open_one:
+        monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(("192.0.2.1", 9), open_one.getsockname()))
+        with anyio.fail_after(DEADLINE_S):
+            stream = await tcp.connect("any", 1)
+            await stream.aclose()
+
+
+async def test_when_all_refuse_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as closed_one:
+        gone = closed_one.getsockname()
+    monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(gone, gone))
+    with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionRefusedError):
+        await tcp.connect("any", 1)
+
+
+async def test_frames_of_all_sizes_come_whole(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, peer = pair
+    random = Random(4)
+    sizes = [0, 1, 3, CHUNK - 4, CHUNK, CHUNK + 1, 16 * 1024, 1_000_000, 7, 300_000, 5, 0]
+    frames = [random.randbytes(size) for size in sizes]
+    data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    heard = bytearray()
+    reader = FrameReader(stream, LIMIT, heard.extend)
+
+    def send() -> None:
+        at = 0
+        while at < len(data):
+            size = random.choice([1, 3, 100, 5_000, 100_000])
+            peer.sendall(data[at : at + size])
+            at += size
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, send)
+            got = [bytes(await reader.next_frame()) for _ in frames]
+    assert got == frames
+    assert heard == data
+
+
+async def test_a_frame_that_is_too_large_is_refused_before_it_is_read(
+    pair: tuple[TcpStream, socket.socket],
+) -> None:
+    stream, peer = pair
+    peer.sendall((LIMIT + 1).to_bytes(4, "big"))
+    with anyio.fail_after(DEADLINE_S), pytest.raises(DecodeError, match="10000000 are allowed"):
+        await FrameReader(stream, LIMIT, lambda _: None).next_frame()
+
+
+async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, peer = pair
+    peer.sendall((100_000).to_bytes(4, "big") + b"x" * 50_000)
+    peer.close()
+    with anyio.fail_after(DEADLINE_S), pytest.raises(anyio.EndOfStream):
+        await FrameReader(stream, LIMIT, lambda _: None).next_frame()
+
+
+async def test_more_is_sent_than_the_system_takes_at_once(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, peer = pair
+    data = Random(1).randbytes(5_000_000)
+    received = bytearray()
+
+    def receive() -> None:
+        while len(received) < len(data):
+            received.extend(peer.recv(1 << 20))
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, receive)
+            await stream.send(data)
+    assert received == data
+
+
+async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, _ = pair
+    failures: list[Exception] = []
+
+    async def wait() -> None:
+        try:
+            await stream.receive()
+        except (anyio.ClosedResourceError, OSError) as error:
+            failures.append(error)
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            await stream.aclose()
+    assert len(failures) == 1
+    await stream.aclose()
