@@ -1,0 +1,41 @@
+"""`kshare` in a terminal: a command a file, and views that commands share.
+
+This module is the door: it decides what becomes of a program that can't start, is interrupted, or has nobody reading
+it any more. Exit codes: 1 for a failure, 2 for a call that isn't understood, 130 and 141 as shells know them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the terminal's encoding lacks is no reason to stop
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes at its end; there it must not find the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _PIPE_CLOSED
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        from kshare.cli.app import run
+
+        return run(sys.argv[1:])
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        sys.stderr.write(f"kshare: this needs {package}: pip install 'kshare[cli]'\n")
+        return 1

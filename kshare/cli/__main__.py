@@ -1,0 +1,8 @@
+"""python -m kshare.cli: the same as `kshare`."""
+
+from __future__ import annotations
+
+from kshare.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Which commands there are, and what their failures look like: one line on stderr, never a traceback.
+
+Modules of commands hold signatures and help alone; what does the work is imported when a command runs, so that help
+and completion come at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from kshare.cli import decode, encode
+from kshare.cli.failure import ClosedPipe, Failure
+from kshare.errors import KshareError
+
+_ABORTED = 130
+_USAGE = 2
+# Not exported by typer, and found in other modules from release to release.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="kshare",
+    help="What happens on the wire between Kafka and its share groups.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("decode")(decode.decode)
+app.command("encode")(encode.encode)
+
+
+@app.callback()
+def _commands() -> None:
+    """With a callback, typer takes even a single command for one of several."""
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code."""
+    try:
+        code = app(arguments or ["--help"], prog_name="kshare", standalone_mode=False)
+    except typer.Abort:
+        return _ABORTED
+    except ClosedPipe:
+        raise BrokenPipeError from None
+    except _UsageError as problem:
+        return _say(getattr(problem, "format_message", problem.__str__)(), _USAGE)
+    except (Failure, KshareError) as problem:
+        return _say(str(problem), 1)
+    except OSError as problem:
+        return _say(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", 1)
+    except ModuleNotFoundError:
+        raise
+    except Exception as bug:
+        return _say(f"this is a bug in kshare: {type(bug).__name__}: {bug}", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _say(reason: str, code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"kshare: {' '.join(reason.split())}\n")
+    return code

@@ -1,0 +1,50 @@
+"""Where batches begin and end in a log segment, by what their first bytes say. Looks at nothing else of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import crc32c
+
+from kshare.protocol.frames import MAX_FRAME
+
+_PREFIX = 12
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_KNOWN_ATTRIBUTES = 0x7F
+_CRC = slice(17, 21)
+_CHECKED_FROM = 21
+_MAGIC = 2
+_LEAST_BATCH = _HEADER.size
+
+
+def begins_with_batch(data: memoryview) -> bool:
+    """A header of values that brokers write, be the rest broken or cut off."""
+    if len(data) < _LEAST_BATCH or not _LEAST_BATCH <= size_of_batch(data) <= MAX_FRAME:
+        return False
+    base_offset, _, leader_epoch, magic, _, attributes, last_delta, *_, count = _HEADER.unpack_from(data)
+    is_known = magic == _MAGIC and attributes & ~_KNOWN_ATTRIBUTES == 0
+    return bool(is_known and base_offset >= 0 and leader_epoch >= -1 and last_delta >= 0 and count >= 0)
+
+
+def size_of_batch(data: memoryview, start: int = 0) -> int:
+    """What the batch announces; negative for nonsense."""
+    return _PREFIX + int.from_bytes(data[start + 8 : start + _PREFIX], "big", signed=True)
+
+
+def is_certainly_batch(data: memoryview) -> bool:
+    """The checksum agrees: that doesn't happen by chance."""
+    end = size_of_batch(data)
+    if not begins_with_batch(data) or end > len(data):
+        return False
+    return bool(crc32c.crc32c(data[_CHECKED_FROM:end]) == int.from_bytes(data[_CRC], "big"))
+
+
+def batch_cuts(data: memoryview) -> Iterator[tuple[int, int]]:
+    """Start and end. A batch that can't be cut out is the last, with all that follows it."""
+    start = 0
+    while start < len(data):
+        size = size_of_batch(data, start)
+        end = start + size if _PREFIX < size <= len(data) - start else len(data)
+        yield start, end
+        start = end

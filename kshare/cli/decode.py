@@ -1,0 +1,74 @@
+"""`kshare decode`: its options, and nothing of the work."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Coding(StrEnum):
+    """How the bytes are written down."""
+
+    HEX = "hex"
+    BASE64 = "base64"
+    ESCAPED = "escaped"
+    BINARY = "binary"
+
+
+def api_names(incomplete: str) -> list[str]:
+    """For completion in the shell."""
+    from kshare.dissect.fields import index
+
+    names = (name.removesuffix("Request") for name in index.REQUESTS.values())
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def kinds(incomplete: str) -> list[str]:
+    """For completion in the shell."""
+    from kshare.dissect.fields import index
+
+    names = ["request", "response", "records", "state", *index.MODULES]
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def decode(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="Hex, base64, an escaped string, a file's name, or - for standard input."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="request, response, records, state, or a message's name for a body alone. Guessed if not given.",
+            autocompletion=kinds,
+        ),
+    ] = None,
+    api: Annotated[
+        str | None,
+        typer.Option(help="API by name or number, which a response doesn't say.", autocompletion=api_names),
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="Version of the API.")] = None,
+    coding: Annotated[
+        Coding | None, typer.Option("--input", help="How the bytes are written down. Guessed if not given.")
+    ] = None,
+    field: Annotated[str | None, typer.Option(help="Show this field alone: topics[0].partitions[1]")] = None,
+    is_hex: Annotated[bool, typer.Option("--hex", help="An annotated hex dump.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="JSON, which encode takes back.")] = False,
+    only_guesses: Annotated[
+        bool, typer.Option("--guesses", help="What it could be, best first, and no more.")
+    ] = False,
+) -> None:
+    """Show what bytes of Kafka's protocol mean.
+
+    Takes requests, responses, record batches, records of the share group state topic, and a broker's log segments.
+    A broken frame is shown up to the break. Passwords are masked.
+    """
+    from kshare.cli.decoding import Choice, run_decode
+
+    view = "json" if is_json else "hex" if is_hex else "tree"
+    if is_json and is_hex:
+        raise typer.BadParameter("--hex and --json exclude each other")
+    run_decode(source, Choice(kind, api, version, coding and coding.value, field, view, only_guesses))

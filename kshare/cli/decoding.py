@@ -1,0 +1,125 @@
+"""What `kshare decode` does: input, pieces, views, and the verdict at the end.
+
+Decides what is said around a view, and what counts as failure: a break or a problem in any piece.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from kshare.cli.bytes_input import read_input
+from kshare.cli.failure import Failure
+from kshare.cli.guesses import NO_LIKENESS, Ranked, Wanted, api_key, check_kind, rank
+from kshare.cli.hex_view import draw_hex
+from kshare.cli.json_view import piece_json, span_json
+from kshare.cli.pieces import Piece, pieces
+from kshare.cli.screen import Screen
+from kshare.cli.span_text import FAINT, NAME
+from kshare.cli.tree_view import draw_tree
+from kshare.dissect import Problem
+
+_GUESSES_SHOWN = 10
+_CLOSE = 1.0
+"""Guesses that score as close as that to the best one are mentioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The options."""
+
+    kind: str | None
+    api: str | None
+    version: int | None
+    coding: str | None
+    field: str | None
+    view: str
+    only_guesses: bool
+
+
+def run_decode(source: str | None, choice: Choice) -> None:
+    wanted = Wanted(
+        check_kind(choice.kind) if choice.kind else None,
+        api_key(choice.api) if choice.api else None,
+        choice.version,
+    )
+    data = memoryview(read_input(source, choice.coding))
+    screen = Screen()
+    if choice.only_guesses:
+        _show_guesses(screen, rank(data, wanted), choice)
+    else:
+        _show_pieces(screen, data, wanted, choice)
+    screen.done()
+
+
+def _show_pieces(screen: Screen, data: memoryview, wanted: Wanted, choice: Choice) -> None:
+    problems: list[Problem] = []
+    is_found = choice.field is None
+    for piece in pieces(data, wanted):
+        best = piece.guesses[0]
+        if best.score <= NO_LIKENESS and not best.is_whole and wanted == Wanted():
+            raise Failure(_unlike_anything(piece))
+        problems += piece.reading.problems
+        is_found |= _show(screen, piece, choice)
+    screen.done()
+    if not is_found:
+        reason = f": {problems[0]}" if problems else ""
+        raise Failure(f"there is no field {choice.field}{reason}")
+    if problems:
+        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        raise Failure(f"{problems[0]}{more}")
+
+
+def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
+    """Whether there was something to show."""
+    reading = piece.reading
+    span = reading.find(choice.field) if choice.field else reading.root
+    if span is None:
+        return False
+    if choice.view == "json":
+        form = span_json(span, piece.start) if choice.field else piece_json(piece)
+        screen.text(json.dumps(form, indent=2, ensure_ascii=not screen.is_plain) + "\n")
+        return True
+    if not choice.field:
+        _head(screen, piece)
+    (draw_hex if choice.view == "hex" else draw_tree)(screen, span, piece.start)
+    return True
+
+
+def _head(screen: Screen, piece: Piece) -> None:
+    reading = piece.reading
+    what = f"{reading.message} v{reading.version}" if reading.message else str(piece.guess)
+    where = f" from {piece.start}" if piece.start else ""
+    screen.line((what, NAME), (f"  {reading.root.length} bytes{where}", FAINT))
+    best = piece.guesses[0].score
+    others = [str(one.guess) for one in piece.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        screen.line((f"guessed; it could also be {', '.join(others[:3])}{more} (--guesses)", FAINT))
+
+
+def _show_guesses(screen: Screen, guesses: list[Ranked], choice: Choice) -> None:
+    shown = guesses[:_GUESSES_SHOWN]
+    if choice.view == "json":
+        rows = [
+            {
+                "kind": one.guess.kind,
+                "message": one.guess.name,
+                "version": one.guess.version,
+                "isWhole": one.is_whole,
+                "score": round(one.score, 2),
+            }
+            for one in shown
+        ]
+        screen.text(json.dumps(rows, indent=2) + "\n")
+        return
+    for one in shown:
+        end = "" if one.is_whole else "  breaks"
+        screen.line(
+            (f"{one.score:6.1f}  ", FAINT), (str(one.guess), NAME), (f"  {one.guess.kind}{end}", FAINT)
+        )
+
+
+def _unlike_anything(piece: Piece) -> str:
+    error = piece.reading.error
+    return f"this is like nothing of Kafka's; nearest is {piece.guess}, with {error}; --as says what it is"

@@ -1,0 +1,28 @@
+"""Credentials never leave the tool: their bytes become asterisks before anything looks at them.
+
+Decides which fields hold secrets. A message that carries some and breaks is hidden from the break on.
+"""
+
+from __future__ import annotations
+
+from kshare.dissect import Dissection, Span
+
+_SECRETS = {
+    "SaslAuthenticateRequest": {"authBytes"},
+    "SaslAuthenticateResponse": {"authBytes"},
+    "AlterUserScramCredentialsRequest": {"salt", "saltedPassword"},
+}
+_NOTE = "masked: it may hold a password"
+
+
+def mask(dissection: Dissection, data: bytearray) -> None:
+    """`data` is what was dissected: values that are slices of it change along."""
+    secrets = _SECRETS.get(dissection.message, set())
+    for span in dissection.spans if secrets else ():
+        if (span.name in secrets and span.kind == "bytes") or span.kind == "unread":
+            _hide(span, data)
+
+
+def _hide(span: Span, data: bytearray) -> None:
+    data[span.offset : span.end] = b"*" * span.length
+    span.note = _NOTE if span.kind != "unread" else f"{span.note} ({_NOTE})"

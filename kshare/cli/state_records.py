@@ -1,0 +1,63 @@
+"""Records of Kafka's own topics, looked into: ShareSnapshot, ShareUpdate and what share groups store.
+
+Decides which records those are: a key that reads as one of their keys, to its last byte, and a value that reads as
+well, or a tombstone. Anybody else's records are left as they are.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kshare.dissect import Dissection, Span, dissect_versioned
+from kshare.dissect.fields import index
+from kshare.dissect.table import message
+
+
+def explain_records(reading: Dissection) -> None:
+    """Hangs readings on the spans of keys and values, as if they had been packed there."""
+    waiting = [reading.root]
+    for span in waiting:
+        if span.kind == "record":
+            _explain(span)
+        waiting.extend(span.parts)
+        if span.inflated:
+            waiting.append(span.inflated.root)
+
+
+def _explain(record: Span) -> None:
+    key, value = (_content(record, name) for name in ("key", "value"))
+    name = _keys().get(int.from_bytes(key.raw[:2], "big")) if key else None
+    if key is None or name is None:
+        return
+    inner_key = dissect_versioned(name, key.raw)
+    inner_value = dissect_versioned(name.removesuffix("Key") + "Value", value.raw) if value else None
+    if inner_key.problems or (inner_value and inner_value.problems):
+        return
+    _hang(key, inner_key)
+    if value and inner_value:
+        _hang(value, inner_value)
+
+
+def _content(record: Span, name: str) -> Span | None:
+    """The bytes themselves, without their length; None for null and for nothing."""
+    for part in record.parts:
+        if part.name == name and part.kind == "bytes":
+            return next((inner for inner in part.parts if inner.kind == "bytes"), None)
+    return None
+
+
+def _hang(span: Span, inner: Dissection) -> None:
+    for _, part in inner.root.walk():
+        part.path = f"{span.path}.{part.path}" if part.path else span.path
+    span.note = inner.message
+    span.inflated = inner
+
+
+@cache
+def _keys() -> dict[int, str]:
+    """Types of records → the messages of their keys."""
+    keys = {}
+    for name in index.MODULES:
+        if name.endswith("Key") and (number := message(name).api_key) is not None:
+            keys[number] = name
+    return keys

@@ -1,0 +1,95 @@
+"""The way in: what is loaded, what is missing, what is misunderstood."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+
+import pytest
+
+from tests.cli.running import DEADLINE, ROOT, Kshare, kshare
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+
+def test_the_entry_point_is_there() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, name = scripts["kshare"].partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_help_loads_nothing_that_takes_time() -> None:
+    done = python(
+        "import sys; sys.argv = ['kshare', '--help']\n"
+        "from kshare.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'construct', 'rich', 'anyio', 'kshare.dissect', 'kshare.protocol', 'kshare.client'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "decode  Show what bytes" in done.stdout
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
+def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
+    done = python(
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "sys.argv = ['kshare', 'decode', '00']\n"
+        "from kshare.cli import main\n"
+        "main()"
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"kshare: this needs {missing}: pip install 'kshare[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["decode", "--nope"], "No such option: --nope"),
+        (["decode", "--hex", "--json", "00"], "--hex and --json exclude each other"),
+        (["decode", "--version", "two", "00"], "Invalid value for '--version'"),
+        (["decode", "--input", "octal", "00"], "Invalid value for '--input'"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_answered_on_one_line(
+    run: Kshare, arguments: list[str], reason: str
+) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_without_arguments_it_says_what_it_can_do(run: Kshare) -> None:
+    done = run()
+    assert done.code == 0
+    assert "Usage: kshare" in done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_script_for_completion(shell: str) -> None:
+    done = kshare(environment={"_KSHARE_COMPLETE": f"source_{shell}"})
+    assert (done.code, done.err) == (0, "")
+    assert "_KSHARE_COMPLETE" in done.out
+
+
+def test_names_of_apis_are_completed() -> None:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "kshare decode --api ShareF",
+        "COMP_CWORD": "3",
+    }
+    assert kshare(environment=environment).out.split() == ["ShareFetch"]

@@ -1,0 +1,57 @@
+"""`kshare encode`: the way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import frames
+from tests.cli.running import Kshare, kshare
+
+
+@pytest.mark.parametrize("data", [frames.fetch_request(), frames.fetch_response(), frames.state_key()])
+def test_what_decode_writes_comes_back_as_it_was(run: Kshare, data: bytes) -> None:
+    form = run("decode", "--json", data.hex()).out
+    assert run("encode", form).out == data.hex() + "\n"
+
+
+def test_a_file_and_bytes_as_they_are(run: Kshare, tmp_path: Path) -> None:
+    path = tmp_path / "form.json"
+    path.write_text(run("decode", "--json", frames.fetch_request().hex()).out)
+    done = kshare("encode", str(path), "--output", "escaped")
+    assert run("decode", "--field", "groupId", done.out).out.split()[-1] == '"orders"'
+
+
+def test_a_body_alone_has_defaults(run: Kshare) -> None:
+    done = run("encode", '{"message": "ShareUpdateKey", "version": 0, "body": {"groupId": "g"}}')
+    assert (done.code, done.out) == (0, "000167" + "00" * 20 + "\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ("{", "this is not JSON"),
+        ("{}", '"message", "version" and "body"'),
+        ('{"message": "ShareFetchReqest", "version": 2}', "did you mean ShareFetchRequest?"),
+        ('{"message": "ShareFetchRequest", "version": 9}', "has no version 9"),
+        ('{"message": "ShareFetchRequest"}', '"version" must be a number, not null'),
+        ('{"message": "ShareFetchRequest", "version": 2, "body": {"group": 1}}', "no such field"),
+        ('{"message": "ShareFetchRequest", "version": 2, "body": {"maxWaitMs": "x"}}', "maxWaitMs"),
+        ('{"message": "ShareFetchRequest", "version": 2, "header": 3}', "header"),
+        ("nowhere.json", "No such file"),
+    ],
+)
+def test_mistakes_are_named_on_one_line(run: Kshare, form: str, reason: str) -> None:
+    done = run("encode", form)
+    assert (done.code, done.out) == (1, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+    assert "bug" not in done.err
+
+
+def test_encoded_and_decoded_again(run: Kshare) -> None:
+    form = {"message": "ShareFetchRequest", "version": 2, "header": {"correlationId": 1}, "body": {}}
+    done = run("decode", run("encode", json.dumps(form)).out.strip())
+    assert done.out.startswith("ShareFetchRequest v2")

@@ -1,0 +1,97 @@
+"""On a terminal, on a pipe that closes, and when somebody presses Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kshare.protocol.record_builder import BatchBuilder
+from tests.cli import frames
+from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, on_terminal, without_colours
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("view", [[], ["--hex"]])
+def test_lines_fit_into_the_window_and_have_colours(columns: int, view: list[str]) -> None:
+    done = on_terminal("decode", *view, frames.fetch_response().hex(), columns=columns)
+    assert done.code == 0
+    assert "\x1b[" in done.out
+    lines = without_colours(done.out).splitlines()
+    assert max(map(len, lines)) <= columns
+    # Nothing is wrapped: as many lines as without a window, and each begins as there.
+    plain = kshare("decode", *view, frames.fetch_response().hex()).out.splitlines()
+    assert [line[:60].rstrip() for line in lines] == [line[:60].rstrip() for line in plain]
+
+
+def test_the_names_of_fields_are_whole_at_80_columns() -> None:
+    done = without_colours(on_terminal("decode", "--hex", frames.fetch_response().hex()).out)
+    for name in ("acquisitionLockTimeoutMs 30000", "partitionLeaderEpoch -1", "deliveryCount 1"):
+        assert name in done
+
+
+def test_data_sends_no_escape_sequences() -> None:
+    builder = BatchBuilder()
+    builder.append("\x1b]0;title\x07\x9b2J".encode(), timestamp=0)
+    for view in ([], ["--hex"], ["--json"]):
+        done = on_terminal("decode", *view, bytes(builder.build()).hex())
+        assert done.code == 0
+        assert "\x1b]" not in done.out
+        assert "\x9b" not in done.out
+        assert "\x07" not in done.out
+
+
+def test_help_and_usage_on_a_terminal() -> None:
+    done = on_terminal("--help")
+    assert done.code == 0
+    assert "decode" in done.out
+    assert max(map(len, without_colours(done.out).splitlines())) <= 80
+    assert on_terminal("decode").out == (
+        "kshare: what is to be read? Give bytes as text, a file's name, or pipe something in\n"
+    )
+
+
+def test_colours_can_be_refused() -> None:
+    assert "\x1b" not in kshare("decode", frames.fetch_request().hex()).out
+
+
+def test_bytes_are_not_written_to_a_terminal() -> None:
+    form = '{"message": "ShareUpdateKey", "version": 0}'
+    done = on_terminal("encode", form, "--output", "binary")
+    assert (done.code, done.out) == (
+        1,
+        "kshare: bytes would garble the terminal: send them to a file, or write hex\n",
+    )
+    assert kshare("encode", form, "--output", "binary").out == "\0" * 22
+
+
+def test_a_pipe_that_closes_ends_it_quietly(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_bytes(b"".join(frames.batch(offset * 2) for offset in range(2000)))
+    with subprocess.Popen(
+        [*KSHARE, "decode", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"records")
+        process.stdout.close()
+        assert process.wait(DEADLINE) == 141
+        assert process.stderr.read() == b""
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    path = tmp_path / "slow"
+    os.mkfifo(path)
+    process = subprocess.Popen(
+        [*KSHARE, "decode", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    # Opening a fifo for writing waits for a reader: from then on the command waits for bytes.
+    with process, path.open("wb"):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+    assert err.strip() == b""
