@@ -149,6 +149,7 @@ class ShareConsumer(Generic[RecordT_co]):
         """
         holdings = self._held()
         holdings.committers += 1
+        holdings.has_committed = True
         try:
             with anyio.fail_after(self.config.request_timeout):
                 holdings.tell()

@@ -5,8 +5,10 @@ Moves values between `net`, `state` and the consumer's holdings. All it decides 
     renewals due                                → acknowledge them (a request of their own)
     acknowledgements of partitions not wanted   → acknowledge them: along with a fetch they would be acquired anew
     partitions to add or forget                 → fetch, acknowledgements go along
-    room, and the broker has more               → fetch, acknowledgements go along
-    room, and the broker must wait for more     → acknowledge first, then fetch: nothing waits behind it
+    room, and the broker has more, or nobody    → fetch, acknowledgements go along
+    waits for their confirmation
+    room, the broker must wait for more, and    → acknowledge first, then fetch: confirmed at once
+    the user is one who commits
     no room, and acknowledgements that have     → acknowledge
     waited, are the last or are waited for
     nothing                                     → wait for a decision, or for a lease to be looked after
@@ -144,7 +146,7 @@ class NodeSession:
             return self._fetch()
         has_acks = self._note_decisions(now)
         wants_more = bool(self.session.wanted) and self._holdings.wants_more
-        if has_acks and (self._is_urgent(now) or (wants_more and not self._has_plenty)):
+        if has_acks and (self._is_urgent(now) or (wants_more and self._is_confirmation_wanted)):
             acks = self._take(renewals=False)
             if acks:
                 return self.session.acknowledge(acks)
@@ -166,6 +168,11 @@ class NodeSession:
             return True
         waited = self._decided_at is not None and now >= self._decided_at + LINGER_S
         return waited and not (self._has_plenty and holdings.wants_more)
+
+    @property
+    def _is_confirmation_wanted(self) -> bool:
+        """What rides on a fetch counts at once, but is confirmed only when the fetch is answered."""
+        return self._holdings.has_committed and not self._has_plenty
 
     def _grace(self, now: float) -> float:
         """Seconds to wait before a fetch that may have to wait at the broker."""

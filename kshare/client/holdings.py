@@ -57,6 +57,8 @@ class Holdings:
         """Tasks of the user's that wait for a batch."""
         self.committers = 0
         """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
+        self.has_committed = False
+        """Somebody did, and may do so again any moment."""
         self.results: dict[Partition, int | None] = {}
         """Since the last commit, by partition: 0 confirmed, an error code, None for an open outcome."""
         self.skipped = 0
