@@ -1,7 +1,8 @@
 """Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire.
 
-This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.client.observer` (events)
-and `kshare.metrics`. The consumer is loaded when it is first named, so that the codecs alone stay quick.
+This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.client.observer`
+(events), `kshare.admin.results` and `kshare.metrics`. Consumer and administrator are loaded when they are first named,
+so that the codecs alone stay quick.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kshare.errors import (
 )
 
 if TYPE_CHECKING:
+    from kshare.admin.client import AdminClient
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
     from kshare.client.observer import Settled
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AcknowledgeError",
+    "AdminClient",
     "AuthenticationFailed",
     "BrokerError",
     "ConfigError",
@@ -51,6 +54,7 @@ __all__ = [
 ]
 
 _LATE = {
+    "AdminClient": "kshare.admin.client",
     "ReadRecord": "kshare.client.deserialize",
     "Settled": "kshare.client.observer",
     "ShareBatch": "kshare.client.record",

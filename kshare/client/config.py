@@ -78,7 +78,7 @@ class ConsumerConfig:
         if not isinstance(values["bootstrap_servers"], str):
             values["bootstrap_servers"] = ",".join(values["bootstrap_servers"])
         values["topics"] = topic_names(values["topics"])
-        connection = {name: values.pop(name) for name in _CONNECTION if name in values}
+        connection = {name: values.pop(name) for name in CONNECTION_OPTIONS if name in values}
         config = cls(**values, connection=connection)
         config._check()
         return config
@@ -125,14 +125,15 @@ _EXAMPLES = {
     "group": 'group="orders"',
     "topics": 'topics=["orders"]',
 }
-_CONNECTION = (
+CONNECTION_OPTIONS = (
     *(one.name for one in fields(Security)),
     "connect_timeout",
     "backoff_min",
     "backoff_max",
     "max_response_bytes",
 )
-OPTIONS = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *_CONNECTION)
+"""What is about the connection alone; an AdminClient takes these too."""
+OPTIONS = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *CONNECTION_OPTIONS)
 """Whatever may be given, Kafka's names aside."""
 
 

@@ -1,0 +1,46 @@
+"""What a user may say to an AdminClient: where the cluster is and how to connect, in our names or in Kafka's.
+
+Decides what is allowed. Options of consumers are refused, so that nothing that was meant is silently dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from kshare.client.config import CONNECTION_OPTIONS
+from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
+from kshare.client.kafka_names import KAFKA_NAMES, dotted, translate
+from kshare.errors import ConfigError
+from kshare.net.settings import NetSettings
+
+OPTIONS = ("bootstrap_servers", "client_id", "request_timeout", *CONNECTION_OPTIONS)
+
+
+def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]) -> NetSettings:
+    """Understands Kafka's dotted names; refuses unknown ones and suggests the nearest."""
+    values: dict[str, Any] = {}
+    if bootstrap_servers is not None:
+        values["bootstrap_servers"] = bootstrap_servers
+    for name, value in options.items():
+        for known, turned in _understand(name, value, options).items():
+            if known not in OPTIONS:
+                raise ConfigError(f"{name} is for consumers, an AdminClient has no use for it: leave it out")
+            if known in values:
+                raise ConfigError(f"{name}: {known} is given twice")
+            values[known] = turned
+    servers = values.pop("bootstrap_servers", None)
+    if not servers:
+        raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')
+    return NetSettings.parse(servers, **values)
+
+
+def _understand(name: str, value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    if name in OPTIONS or name in CONSUMER_OPTIONS:
+        return {name: value}
+    kafkas = dotted(name)
+    if kafkas is not None:
+        return translate(kafkas, value, options, written=name)
+    near = get_close_matches(name, [*OPTIONS, *KAFKA_NAMES], 1)
+    raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))

@@ -1,0 +1,109 @@
+"""What is set for groups and topics, who set it, and changing it.
+
+Decides how sources are called, and which settings of a broker bound which of a group's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import IntEnum
+
+from kshare.admin.results import ConfigEntry
+from kshare.admin.routing import Router, problem
+from kshare.errors import BrokerError, ConfigError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
+from kshare.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
+
+
+class Resource(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+_SET, _UNSET = 0, 1
+_SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "static", 5: "default", 8: "group"}
+_BOUNDED = "share."
+
+
+async def group_config(router: Router, group: str) -> list[ConfigEntry]:
+    """With bounds, where we may read the brokers' configuration."""
+    if not group:
+        raise ConfigError("a group's name must not be empty")
+    entries = [
+        one
+        for one in await describe(router, Resource.GROUP, group)
+        if one.name.startswith((_BOUNDED, "errors."))
+    ]
+    names = [f"group.share.{end}.{_bare(one.name)}" for one in entries for end in ("min", "max")]
+    bounds = await _broker_values(router, names)
+    return [
+        replace(
+            one,
+            lowest=bounds.get(f"group.share.min.{_bare(one.name)}"),
+            highest=bounds.get(f"group.share.max.{_bare(one.name)}"),
+        )
+        for one in entries
+    ]
+
+
+async def describe(
+    router: Router, resource: Resource, name: str, *, node: int | None = None, keys: list[str] | None = None
+) -> list[ConfigEntry]:
+    request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys)])
+    what = f"settings of {resource.name.lower()} {name}"
+
+    async def step(deadline: float) -> list[ConfigEntry]:
+        answer = await router.ask(
+            node,
+            request,
+            lambda answer: [problem(one.error_code, what, one.error_message) for one in answer.results],
+            deadline,
+        )
+        return sorted((_entry(row) for row in answer.results[0].configs), key=lambda one: one.name)
+
+    return await router.persist(step)
+
+
+async def alter(
+    router: Router, resource: Resource, name: str, changes: Mapping[str, str | None], *, is_trial: bool
+) -> None:
+    """All of it or nothing; None unsets. A value that is the default already is set all the same."""
+    if not changes:
+        raise ConfigError('nothing is to be changed: write {"share.auto.offset.reset": "earliest"}')
+    rows = [
+        AlterableConfig(key, _UNSET if value is None else _SET, None if value is None else str(value))
+        for key, value in changes.items()
+    ]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource, name, rows)], is_trial)
+    what = f"changing settings of {resource.name.lower()} {name}"
+    await router.ask_any(
+        request,
+        lambda answer: [problem(one.error_code, what, one.error_message) for one in answer.responses],
+    )
+
+
+def _entry(row: DescribeConfigsResourceResult) -> ConfigEntry:
+    value = None if row.is_sensitive else row.value
+    source = _SOURCES.get(row.config_source, f"source {row.config_source}")
+    return ConfigEntry(row.name, value, source, row.read_only)
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix(_BOUNDED)
+
+
+async def _broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
+    """Every broker is meant to have the same bounds, so one is asked. Being refused isn't worth an error."""
+    node = (await router.metadata([])).brokers[0].node_id
+    try:
+        entries = await describe(router, Resource.BROKER, str(node), node=node, keys=list(names))
+    except BrokerError as error:
+        if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return {}
+        raise
+    return {one.name: one.value for one in entries}

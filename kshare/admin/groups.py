@@ -1,0 +1,76 @@
+"""Groups: which there are, who is in them, deleting one. One group a request, so that each error is one group's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kshare.admin.results import GroupDescription, GroupListing, Member
+from kshare.admin.routing import Router, problem
+from kshare.protocol.messages import DeleteGroupsRequest, ListGroupsRequest, ShareGroupDescribeRequest
+from kshare.protocol.messages import share_group_describe_response as described
+
+
+async def list_groups(router: Router, types: Iterable[str], states: Iterable[str]) -> list[GroupListing]:
+    """Every broker knows those groups that it coordinates, so all are asked."""
+    found: dict[str, GroupListing] = {}
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    for broker in (await router.metadata([])).brokers:
+        answer = await router.ask_node(
+            broker.node_id,
+            request,
+            lambda answer: [problem(answer.error_code, "listing groups")],
+        )
+        for row in answer.groups:
+            found[row.group_id] = GroupListing(
+                row.group_id, row.group_type, row.group_state, row.protocol_type
+            )
+    return [found[name] for name in sorted(found)]
+
+
+async def describe_share_group(router: Router, group: str) -> GroupDescription:
+    node, answer = await router.ask_coordinator(
+        group,
+        ShareGroupDescribeRequest(group_ids=[group]),
+        lambda answer: [
+            problem(one.error_code, f"group {group}", one.error_message) for one in answer.groups
+        ],
+    )
+    found = answer.groups[0]
+    return GroupDescription(
+        group=found.group_id,
+        state=found.group_state,
+        coordinator=node,
+        epoch=found.group_epoch,
+        assignment_epoch=found.assignment_epoch,
+        assignor=found.assignor_name,
+        members=tuple(_member(one) for one in sorted(found.members, key=lambda one: one.member_id)),
+    )
+
+
+def _member(row: described.Member) -> Member:
+    assigned = (
+        (topic.topic_name, partition)
+        for topic in row.assignment.topic_partitions
+        for partition in topic.partitions
+    )
+    return Member(
+        member_id=row.member_id,
+        client_id=row.client_id,
+        host=row.client_host,
+        rack=row.rack_id,
+        epoch=row.member_epoch,
+        topics=tuple(sorted(row.subscribed_topic_names)),
+        assignment=tuple(sorted(assigned)),
+    )
+
+
+async def delete_group(router: Router, group: str) -> None:
+    """An answer that is lost isn't asked for again: the second would say that there is no such group."""
+    await router.ask_coordinator(
+        group,
+        DeleteGroupsRequest(groups_names=[group]),
+        lambda answer: [
+            problem(one.error_code, f"group {group}", one.error_message) for one in answer.results
+        ],
+        is_repeatable=False,
+    )

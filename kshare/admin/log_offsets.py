@@ -1,0 +1,84 @@
+"""Offsets of a topic itself, whoever reads it: each partition's leader knows them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from kshare.admin.results import TopicPartition
+from kshare.admin.routing import Router, problem
+from kshare.errors import BrokerError, ConfigError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from kshare.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
+
+LATEST, EARLIEST = -1, -2
+_CONSUMER = -1
+
+
+async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | None]) -> list[TopicPartition]:
+    """Those named, or all of a topic; refuses what there isn't."""
+    if not topics:
+        raise ConfigError('no topic is named: write {"orders": None} for all partitions of orders')
+    answer = await router.metadata(topics)
+    found = []
+    for topic in answer.topics:
+        name = topic.name or ""
+        there = sorted(one.partition_index for one in topic.partitions)
+        asked = topics[name]
+        wanted = there if asked is None else sorted(set(asked))
+        missing = [number for number in wanted if number not in there]
+        if missing:
+            raise ConfigError(f"topic {name} has partitions 0 to {len(there) - 1}, there is no {missing[0]}")
+        found += [(name, number) for number in wanted]
+    return found
+
+
+async def log_offsets(
+    router: Router, where: Iterable[TopicPartition], time: int
+) -> dict[TopicPartition, int]:
+    """The first offset from this time (in milliseconds) on, -1 where there is none; or EARLIEST, or LATEST."""
+    wanted = set(where)
+
+    async def step(deadline: float) -> dict[TopicPartition, int]:
+        """Anew as a whole: leaders may have moved."""
+        found: dict[TopicPartition, int] = {}
+        for leader, pairs in (await _leaders(router, wanted, deadline)).items():
+            answer = await router.ask(leader, _request(pairs, time), _problems, deadline)
+            found |= {
+                (topic.name, row.partition_index): row.offset
+                for topic in answer.topics
+                for row in topic.partitions
+            }
+        return found
+
+    return await router.persist(step)
+
+
+async def _leaders(
+    router: Router, wanted: set[TopicPartition], deadline: float
+) -> dict[int, list[TopicPartition]]:
+    answer = await router.metadata(sorted({topic for topic, _ in wanted}), deadline)
+    leaders: dict[int, list[TopicPartition]] = defaultdict(list)
+    for topic in answer.topics:
+        for row in topic.partitions:
+            where = (topic.name or "", row.partition_index)
+            if where in wanted:
+                if row.leader_id < 0:
+                    raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where[0]}[{where[1]}]")
+                leaders[row.leader_id].append(where)
+    return leaders
+
+
+def _request(pairs: Iterable[TopicPartition], time: int) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for name, number in pairs:
+        rows = topics.setdefault(name, ListOffsetsTopic(name)).partitions
+        rows.append(ListOffsetsPartition(number, timestamp=time))
+    return ListOffsetsRequest(_CONSUMER, topics=list(topics.values()))
+
+
+def _problems(answer: ListOffsetsResponse) -> Iterable[BrokerError | None]:
+    for topic in answer.topics:
+        for row in topic.partitions:
+            yield problem(row.error_code, f"offsets of {topic.name}[{row.partition_index}]")

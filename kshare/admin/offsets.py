@@ -1,0 +1,169 @@
+"""Where share groups stand in their topics, and setting that anew.
+
+Decides what an offset stands for (`earliest`, a point in time) and which are refused: those that a partition doesn't
+hold. That a group with members keeps its offsets is the coordinator's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import groupby
+from typing import Literal
+
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
+from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
+from kshare.admin.routing import Router, problem
+from kshare.errors import BrokerError, ConfigError
+from kshare.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from kshare.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kshare.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequestTopic
+from kshare.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+
+Point = Literal["earliest", "latest"] | datetime | int
+Chosen = Mapping[str, Iterable[int] | None]
+"""Topics, and which of their partitions; None is all of them."""
+
+
+async def share_group_offsets(router: Router, group: str, topics: Chosen | None) -> list[PartitionOffset]:
+    """Of these, or of all that the group reads."""
+    wanted = None
+    if topics is not None:
+        chosen = await partitions_of(router, topics)
+        wanted = [
+            DescribeShareGroupOffsetsRequestTopic(topic, numbers) for topic, numbers in _by_topic(chosen)
+        ]
+
+    def problems(answer: DescribeShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
+        for one in answer.groups:
+            yield problem(one.error_code, f"offsets of group {group}", one.error_message)
+            for topic in one.topics:
+                for row in topic.partitions:
+                    where = f"{topic.topic_name}[{row.partition_index}]"
+                    yield problem(row.error_code, f"offset of group {group} in {where}", row.error_message)
+
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
+    _, answer = await router.ask_coordinator(group, request, problems)
+    return sorted(
+        (
+            PartitionOffset(
+                topic.topic_name,
+                row.partition_index,
+                row.start_offset if row.start_offset >= 0 else None,
+                row.leader_epoch,
+                row.lag if row.lag >= 0 else None,
+            )
+            for topic in answer.groups[0].topics
+            for row in topic.partitions
+        ),
+        key=lambda one: (one.topic, one.partition),
+    )
+
+
+async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    if not offsets:
+        raise ConfigError('no partition is named: write {("orders", 0): 42}')
+    rows = [
+        AlterShareGroupOffsetsRequestTopic(
+            topic,
+            [AlterShareGroupOffsetsRequestPartition(number, offsets[topic, number]) for number in numbers],
+        )
+        for topic, numbers in _by_topic(offsets)
+    ]
+
+    def problems(answer: AlterShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
+        yield problem(answer.error_code, f"setting offsets of group {group}", answer.error_message)
+        for topic in answer.responses:
+            for row in topic.partitions:
+                where = f"{topic.topic_name}[{row.partition_index}]"
+                yield problem(
+                    row.error_code, f"setting the offset of group {group} in {where}", row.error_message
+                )
+
+    await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), problems)
+
+
+async def reset_offsets(
+    router: Router, group: str, to: Point, topics: Chosen | None, *, is_dry_run: bool
+) -> list[OffsetReset]:
+    """Without topics those that the group has read."""
+    if topics is None:
+        known = await share_group_offsets(router, group, None)
+        if not known:
+            raise ConfigError(
+                f"group {group} has read no topic yet: name the topics whose offsets are to be set"
+            )
+    else:
+        known = await share_group_offsets(router, group, topics)
+    before = {(one.topic, one.partition): one.start_offset for one in known}
+    after = await _offsets_at(router, to, before)
+    if not is_dry_run:
+        await alter_offsets(router, group, after)
+    return [OffsetReset(*where, before[where], after[where]) for where in before]
+
+
+async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> None:
+    names = sorted(set(topics))
+
+    def problems(answer: DeleteShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
+        yield problem(answer.error_code, f"deleting offsets of group {group}", answer.error_message)
+        for row in answer.responses:
+            what = f"deleting offsets of group {group} in {row.topic_name}"
+            yield problem(row.error_code, what, row.error_message)
+
+    request = DeleteShareGroupOffsetsRequest(
+        group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]
+    )
+    # A second time would be told that there are none.
+    await router.ask_coordinator(group, request, problems, is_repeatable=False)
+
+
+async def _offsets_at(
+    router: Router, to: Point, where: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    wanted = list(where)
+    match to:
+        case "earliest":
+            return await log_offsets(router, wanted, EARLIEST)
+        case "latest":
+            return await log_offsets(router, wanted, LATEST)
+        case datetime():
+            if to.tzinfo is None:
+                raise ConfigError(f"{to} has no time zone: write datetime(..., tzinfo=UTC)")
+            found = await log_offsets(router, wanted, int(to.timestamp() * 1000))
+            # Where nothing is as new, the group goes on with what comes next.
+            late = [one for one, offset in found.items() if offset < 0]
+            return found | (await log_offsets(router, late, LATEST) if late else {})
+        case int() if not isinstance(to, bool):
+            await _check_held(router, wanted, to)
+            return dict.fromkeys(wanted, to)
+    raise ConfigError(f'offsets are reset to "earliest", "latest", a datetime or a number, not to {to!r}')
+
+
+async def _check_held(router: Router, where: list[TopicPartition], offset: int) -> None:
+    first = await log_offsets(router, where, EARLIEST)
+    end = await log_offsets(router, where, LATEST)
+    for topic, number in where:
+        held = first[topic, number], end[topic, number]
+        if not held[0] <= offset <= held[1]:
+            raise ConfigError(
+                f"{topic}[{number}] goes from offset {held[0]} to {held[1]}: {offset} is outside of that"
+            )
+
+
+def _by_topic(where: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
+    for topic, pairs in groupby(sorted(where), key=lambda one: one[0]):
+        yield topic, [number for _, number in pairs]

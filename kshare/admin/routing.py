@@ -1,0 +1,158 @@
+"""Which broker a request goes to, and what is done when it can't answer now.
+
+Decides what is tried again: what the protocol calls retriable, and lost answers of requests that may be carried out
+twice. Group requests go to the group's coordinator, which is looked for anew each time since it may have moved. Topics
+and configurations may be asked of any broker: since Kafka has no ZooKeeper, brokers pass them on to the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+import anyio
+
+from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.pool import Pool
+from kshare.protocol.error_codes import RETRIABLE, ErrorCode
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+
+T = TypeVar("T")
+ResponseT = TypeVar("ResponseT", bound=Message)
+Problems = Callable[[ResponseT], Iterable[BrokerError | None]]
+"""The errors that an answer holds; None stands for what went well."""
+
+# A name that was misspelt is no reason to wait for half a minute, though right after a creation it would pass.
+_PASSES = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+
+
+class _Open(Exception):
+    """Whether the request was carried out is open, and it must not be carried out twice."""
+
+    def __init__(self, error: KshareError) -> None:
+        self.error = error
+
+
+class Router:
+    """`limit` is for all of a task: finding the broker, connecting, asking and asking again."""
+
+    def __init__(self, pool: Pool, limit: float) -> None:
+        self._pool = pool
+        self._limit = limit
+
+    async def persist(self, step: Callable[[float], Awaitable[T]]) -> T:
+        """`step` is given the deadline, and done again while its error is one that passes."""
+        deadline = anyio.current_time() + self._limit
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await step(deadline)
+            except _Open as lost:
+                raise lost.error from None
+            except (ConnectionLost, RequestTimedOut) as error:
+                if anyio.current_time() + pause >= deadline:
+                    raise error from None
+            except BrokerError as error:
+                if error.code not in _PASSES or anyio.current_time() + pause >= deadline:
+                    raise error from None
+            await anyio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    async def ask_any(
+        self, request: Request[ResponseT], problems: Problems[ResponseT], *, is_repeatable: bool = True
+    ) -> ResponseT:
+        async def step(deadline: float) -> ResponseT:
+            return await self.ask(None, request, problems, deadline, is_repeatable=is_repeatable)
+
+        return await self.persist(step)
+
+    async def ask_node(
+        self, node: int, request: Request[ResponseT], problems: Problems[ResponseT]
+    ) -> ResponseT:
+        async def step(deadline: float) -> ResponseT:
+            return await self.ask(node, request, problems, deadline)
+
+        return await self.persist(step)
+
+    async def ask_coordinator(
+        self,
+        group: str,
+        request: Request[ResponseT],
+        problems: Problems[ResponseT],
+        *,
+        is_repeatable: bool = True,
+    ) -> tuple[int, ResponseT]:
+        """The node that answered, and its answer."""
+
+        async def step(deadline: float) -> tuple[int, ResponseT]:
+            node = await self._coordinator(group, deadline)
+            return node, await self.ask(node, request, problems, deadline, is_repeatable=is_repeatable)
+
+        return await self.persist(step)
+
+    async def ask(
+        self,
+        node: int | None,
+        request: Request[ResponseT],
+        problems: Problems[ResponseT],
+        deadline: float,
+        *,
+        is_repeatable: bool = True,
+    ) -> ResponseT:
+        """Once. Raises the first error of the answer, those that pass before others."""
+        connection = await self._pool.connection(node, timeout=_until(deadline))
+        try:
+            answer = await connection.ask(request, timeout=_until(deadline))
+        except (ConnectionLost, RequestTimedOut) as error:
+            if is_repeatable:
+                raise
+            raise _Open(error) from None
+        found = [problem for problem in problems(answer) if problem]
+        for problem in sorted(found, key=lambda one: one.code not in _PASSES):
+            if len(found) > 1:
+                problem.add_note(f"and {len(found) - 1} more")
+            raise problem
+        return answer
+
+    async def metadata(self, topics: Iterable[str] | None, deadline: float | None = None) -> MetadataResponse:
+        """Of these topics, or of all; never creates one."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+        def problems(answer: MetadataResponse) -> Iterable[BrokerError | None]:
+            yield problem(answer.error_code, "looking for the brokers")
+            for topic in answer.topics if wanted else ():
+                yield problem(topic.error_code, f"topic {topic.name}")
+
+        if deadline is None:
+            answer = await self.ask_any(request, problems)
+        else:
+            answer = await self.ask(None, request, problems, deadline)
+        self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
+        return answer
+
+    async def _coordinator(self, group: str, deadline: float) -> int:
+        answer = await self.ask(
+            None,
+            FindCoordinatorRequest(coordinator_keys=[group]),
+            lambda answer: [
+                problem(one.error_code, f"looking for the coordinator of {group}", one.error_message)
+                for one in answer.coordinators
+            ],
+            deadline,
+        )
+        found = answer.coordinators[0]
+        self._pool.learn({found.node_id: (found.host, found.port, None)})
+        return found.node_id
+
+
+def problem(code: int, what: str, message: str | None = None) -> BrokerError | None:
+    """None if all went well."""
+    return BrokerError(code, what, message) if code else None
+
+
+def _until(deadline: float) -> float:
+    return max(0.0, deadline - anyio.current_time())

@@ -1,0 +1,66 @@
+"""Topics, as far as users of share groups need them: which there are, making one, deleting one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kshare.admin.results import TopicListing
+from kshare.admin.routing import Router, problem
+from kshare.errors import ConfigError
+from kshare.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
+from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
+from kshare.protocol.messages.delete_topics_request import DeleteTopicState
+
+_BROKERS_DEFAULT = -1
+_TIMEOUT_MS = 30_000
+
+
+async def list_topics(router: Router, *, with_internal: bool) -> list[TopicListing]:
+    found = [
+        TopicListing(
+            one.name or "",
+            one.topic_id,
+            len(one.partitions),
+            len(one.partitions[0].replica_nodes) if one.partitions else 0,
+            one.is_internal,
+        )
+        for one in (await router.metadata(None)).topics
+    ]
+    return sorted((one for one in found if with_internal or not one.is_internal), key=lambda one: one.topic)
+
+
+async def create_topic(
+    router: Router,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    config: Mapping[str, str],
+) -> None:
+    for what, number in (("partitions", partitions), ("replication_factor", replication_factor)):
+        if number is not None and number < 1:
+            raise ConfigError(
+                f"{what} must be 1 or more, not {number!r}; leave it out for the brokers' default"
+            )
+    topic = CreatableTopic(
+        name,
+        partitions or _BROKERS_DEFAULT,
+        replication_factor or _BROKERS_DEFAULT,
+        configs=[CreatableTopicConfig(key, str(value)) for key, value in config.items()],
+    )
+    await router.ask_any(
+        CreateTopicsRequest([topic], _TIMEOUT_MS),
+        lambda answer: [
+            problem(one.error_code, f"creating topic {one.name}", one.error_message) for one in answer.topics
+        ],
+        is_repeatable=False,
+    )
+
+
+async def delete_topic(router: Router, name: str) -> None:
+    await router.ask_any(
+        DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS),
+        lambda answer: [
+            problem(one.error_code, f"deleting topic {name}", one.error_message) for one in answer.responses
+        ],
+        is_repeatable=False,
+    )

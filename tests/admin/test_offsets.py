@@ -1,0 +1,120 @@
+"""Where groups stand, and setting it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+
+from kshare import AdminClient, BrokerError, ConfigError, ShareConsumer
+from kshare.admin.results import OffsetReset, PartitionOffset
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_offsets_and_lag_follow_what_is_settled(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.produce("orders", [b"a", b"b", b"c"])
+    await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    async with ShareConsumer(
+        kshare_broker.bootstrap, group="shippers", topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        taken = 0
+        with anyio.fail_after(20):
+            async for record in consumer:
+                record.accept()
+                taken += 1
+                if taken == 3:
+                    break
+        await consumer.commit()
+        kshare_broker.produce("orders", [b"d"], partition=1)
+    first, second = await admin.share_group_offsets("shippers")
+    assert (first.topic, first.partition, first.lag) == ("orders", 0, 0)
+    assert first.start_offset is not None
+    assert (second.partition, second.start_offset, second.lag) == (1, 0, 1)
+    (only,) = await admin.share_group_offsets("shippers", {"orders": [1]})
+    assert only == second
+
+
+async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.produce("orders", [b"a", b"b", b"c"])
+    await admin.alter_share_group_offsets("shippers", {("orders", 0): 2, ("orders", 1): 0})
+
+    async def standing() -> list[int | None]:
+        return [one.start_offset for one in await admin.share_group_offsets("shippers")]
+
+    changes = await admin.reset_share_group_offsets("shippers", "earliest", dry_run=True)
+    assert changes == [OffsetReset("orders", 0, 2, 0), OffsetReset("orders", 1, 0, 0)]
+    assert await standing() == [2, 0]
+    await admin.reset_share_group_offsets("shippers", "latest")
+    assert await standing() == [3, 0]
+    await admin.reset_share_group_offsets("shippers", 1, {"orders": [0]})
+    assert await standing() == [1, 0]
+    now = datetime.now(UTC)
+    await admin.reset_share_group_offsets("shippers", now - timedelta(hours=1))
+    assert await standing() == [0, 0]
+    await admin.reset_share_group_offsets("shippers", now + timedelta(hours=1))
+    assert await standing() == [3, 0]
+
+
+async def test_a_new_group_may_be_given_offsets(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [b"a"])
+    changes = await admin.reset_share_group_offsets("newcomers", "latest", {"orders": None})
+    assert changes == [OffsetReset("orders", 0, None, 1)]
+    (offset,) = await admin.share_group_offsets("newcomers")
+    assert offset == PartitionOffset("orders", 0, 1, offset.leader_epoch, offset.lag)
+
+
+async def test_what_cannot_be_reset_says_why(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders")
+    for to, topics, message in (
+        ("earliest", None, "group g has read no topic yet: name the topics"),
+        ("earliest", {}, "no topic is named"),
+        ("earliest", {"orders": [1]}, r"topic orders has partitions 0 to 0, there is no 1"),
+        (7, {"orders": None}, r"orders\[0\] goes from offset 0 to 0: 7 is outside"),
+        (datetime(2026, 1, 1), {"orders": None}, "has no time zone"),
+        ("yesterday", {"orders": None}, 'reset to "earliest"'),
+        (True, {"orders": None}, 'reset to "earliest"'),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            await admin.reset_share_group_offsets("g", to, topics)  # type: ignore[arg-type]
+    with pytest.raises(BrokerError, match="topic absent: UNKNOWN_TOPIC_OR_PARTITION"):
+        await admin.reset_share_group_offsets("g", "earliest", {"absent": None})
+    assert await admin.list_groups() == []
+
+
+async def test_a_group_with_members_keeps_its_offsets(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders")
+    async with ShareConsumer(kshare_broker.bootstrap, group="shippers", topics=["orders"]):
+        with anyio.fail_after(20):
+            while not await admin.share_group_offsets("shippers"):
+                await anyio.sleep(0.05)
+        with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
+            await admin.reset_share_group_offsets("shippers", "earliest")
+        with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
+            await admin.delete_share_group_offsets("shippers", "orders")
+
+
+async def test_offsets_are_deleted(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders")
+    await admin.alter_share_group_offsets("shippers", {("orders", 0): 0})
+    await admin.delete_share_group_offsets("shippers", "orders")
+    assert await admin.share_group_offsets("shippers") == []
+    with pytest.raises(BrokerError, match="in orders: UNKNOWN_TOPIC_OR_PARTITION"):
+        await admin.delete_share_group_offsets("shippers", ["orders"])
+
+
+async def test_a_leader_that_moves_is_found_again(kshare_cluster: Broker) -> None:
+    kshare_cluster.create_topic("orders", 3)
+    for partition in range(3):
+        kshare_cluster.produce("orders", [b"a"], partition=partition)
+    async with AdminClient(kshare_cluster.bootstrap) as admin:
+        for node in (1, 2, 3):
+            for partition in range(3):
+                kshare_cluster.move_leader("orders", partition, node)
+            changes = await admin.reset_share_group_offsets("g", "latest", {"orders": None})
+            assert [one.after for one in changes] == [1, 1, 1]

@@ -1,0 +1,65 @@
+"""What an AdminClient takes, and what it says of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import AdminClient, ConfigError, ConnectionLost, KshareError
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "message"),
+    [
+        (None, {}, 'bootstrap_servers is missing: write "localhost:9092"'),
+        ("localhost:port", {}, "port"),
+        ("localhost:9092", {"bootstrap.servers": "other:9092"}, "given twice"),
+        ("localhost:9092", {"request_timeot": 1}, "did you mean request_timeout"),
+        ("localhost:9092", {"group.id": "orders"}, "group.id is for consumers"),
+        ("localhost:9092", {"max_records": 5}, "max_records is for consumers"),
+        ("localhost:9092", {"request_timeout": 0}, "request_timeout must be a number of seconds"),
+        ("localhost:9092", {"sasl.mechanism": "PLAIN"}, "PLAIN needs username"),
+    ],
+)
+def test_options_are_refused_with_what_to_write_instead(
+    servers: str | None, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        AdminClient(servers, **options)
+
+
+async def test_names_of_kafka_are_understood(kshare_broker: Broker) -> None:
+    pasted = {
+        "bootstrap.servers": kshare_broker.bootstrap,
+        "security.protocol": "PLAINTEXT",
+        "request.timeout.ms": "20000",
+        "client.id": "mine",
+    }
+    async with AdminClient(**pasted) as admin:
+        assert await admin.list_groups() == []
+
+
+async def test_a_broker_that_is_not_there_is_an_error_at_once(free_tcp_port: int) -> None:
+    with anyio.fail_after(20), pytest.raises(ConnectionLost, match="refused"):
+        async with AdminClient(f"127.0.0.1:{free_tcp_port}"):
+            pass
+
+
+async def test_a_client_that_was_not_opened_says_how() -> None:
+    with pytest.raises(KshareError, match="write `async with AdminClient"):
+        await AdminClient("localhost:9092").list_groups()
+
+
+async def test_what_the_user_raises_comes_out_as_it_is(kshare_broker: Broker) -> None:
+    async def fail() -> None:
+        async with AdminClient(kshare_broker.bootstrap) as admin:
+            await admin.list_groups()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
