@@ -14,7 +14,7 @@ from typing import Literal
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
 from kshare.admin.routing import Router, problem
-from kshare.errors import BrokerError, ConfigError
+from kshare.errors import BrokerError, ConfigError, Unsupported
 from kshare.protocol.messages import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
@@ -93,7 +93,12 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
                     row.error_code, f"setting the offset of group {group} in {where}", row.error_message
                 )
 
-    await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), problems)
+    _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), problems)
+    if not answer.responses:
+        # Kafka 4.1 takes the request and answers it, with neither an error nor a topic.
+        raise Unsupported(
+            "the broker took AlterShareGroupOffsets and did nothing: this needs Kafka 4.2, upgrade it"
+        )
 
 
 async def reset_offsets(

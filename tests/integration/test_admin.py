@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from kshare import AdminClient, BrokerError, ShareConsumer
+from kshare import AdminClient, BrokerError, ShareConsumer, Unsupported
 from kshare.admin.results import Member, OffsetReset
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tools.kafka.cluster import Cluster
@@ -32,18 +32,34 @@ async def test_a_group_is_described_and_its_offsets_are_set(
             assert member.assignment == ((topic, 0), (topic, 1))
             assert group in {one.group for one in await admin.list_groups(states=["Stable"])}
             with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
-                await admin.reset_share_group_offsets(group, "latest", {topic: None})
-        changes = await admin.reset_share_group_offsets(group, "latest", {topic: None})
-        assert [(one.partition, one.after) for one in changes] == [(0, 0), (1, 0)]
-        again = await admin.reset_share_group_offsets(group, datetime.now(UTC) - timedelta(hours=1))
-        assert again == [OffsetReset(topic, 0, 0, 0), OffsetReset(topic, 1, 0, 0)]
-        assert [one.start_offset for one in await admin.share_group_offsets(group)] == [0, 0]
+                await admin.delete_share_group_offsets(group, topic)
+        assert [one.partition for one in await admin.share_group_offsets(group)] == [0, 1]
         await admin.delete_share_group_offsets(group, topic)
         assert await admin.share_group_offsets(group) == []
         await admin.delete_share_group(group)
         assert group not in {one.group for one in await admin.list_groups(types=())}
         with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
             await admin.describe_share_group(group)
+
+
+async def test_offsets_are_set(kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> None:
+    topic, group = fresh_topic(2), fresh_group()
+    async with AdminClient(kafka.bootstrap) as admin:
+        if kafka.release.startswith("4.1."):
+            with pytest.raises(Unsupported, match=r"needs Kafka 4\.2"):
+                await admin.reset_share_group_offsets(group, "latest", {topic: None})
+            return
+        changes = await admin.reset_share_group_offsets(group, "latest", {topic: None})
+        assert [(one.partition, one.after) for one in changes] == [(0, 0), (1, 0)]
+        again = await admin.reset_share_group_offsets(group, datetime.now(UTC) - timedelta(hours=1))
+        assert again == [OffsetReset(topic, 0, 0, 0), OffsetReset(topic, 1, 0, 0)]
+        assert [one.start_offset for one in await admin.share_group_offsets(group)] == [0, 0]
+        async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic]):
+            with anyio.fail_after(60):
+                while not await _members(admin, group):
+                    await anyio.sleep(0.1)
+            with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
+                await admin.reset_share_group_offsets(group, "latest")
 
 
 async def test_settings_have_sources_and_bounds(kafka: Cluster, fresh_group: FreshGroup) -> None:
