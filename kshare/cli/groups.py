@@ -1,0 +1,181 @@
+"""`kshare groups`: its commands and their options, and nothing of the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+groups = typer.Typer(
+    help="Share groups: which there are, where they stand, what is set for them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+config = typer.Typer(help="Settings of a share group.", no_args_is_help=True, rich_markup_mode=None)
+groups.add_typer(config, name="config")
+
+Server: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="KSHARE_BOOTSTRAP_SERVER",
+        help="Where the cluster is; several parted by commas.",
+    ),
+]
+Properties: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="A properties file in Kafka's names, for TLS and SASL above all.",
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+Group: TypeAlias = Annotated[str, typer.Argument(help="The group's name.")]
+Execute: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--execute/--dry-run", help="Do it, or only show what would be done (the default)."),
+]
+
+
+@groups.command("list")
+def list_(
+    server: Server = None,
+    properties: Properties = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state: Stable, Empty.")
+    ] = None,
+    every_type: Annotated[
+        bool, typer.Option("--all-types", help="Groups of plain consumers and of streams, too.")
+    ] = False,
+    is_json: Json = False,
+) -> None:
+    """Name, type and state of every share group."""
+    from kshare.cli import group_views
+    from kshare.cli.cluster import Cluster
+
+    group_views.show_list(Cluster(server, properties), state or [], every_type, is_json)
+
+
+@groups.command("describe")
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP...", help="All, if none is named.")
+    ] = None,
+    server: Server = None,
+    properties: Properties = None,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Start offsets and lag (the default).")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Who is in it, and what is assigned.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="State, coordinator, epochs.")] = False,
+    is_json: Json = False,
+) -> None:
+    """Offsets with lag, members, state: one of them or all at once."""
+    from kshare.cli import group_views
+    from kshare.cli.cluster import Cluster
+
+    chosen = [name for name, is_on in (("state", state), ("members", members), ("offsets", offsets)) if is_on]
+    group_views.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], is_json)
+
+
+@groups.command("reset-offsets")
+def reset_offsets(
+    group: Group,
+    server: Server = None,
+    properties: Properties = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC[:PARTITION,...]", help="Which; without it all that the group has read."),
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what comes next.")] = False,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="To the first record from then on: 2026-01-31T12:00:00, UTC if no zone."
+        ),
+    ] = None,
+    to_offset: Annotated[int | None, typer.Option(help="To this offset in each partition.")] = None,
+    execute: Execute = None,
+    is_json: Json = False,
+) -> None:
+    """Have a group without members go on somewhere else."""
+    from kshare.cli import group_changes
+    from kshare.cli.cluster import Cluster
+
+    to = group_changes.point(to_earliest, to_latest, to_datetime, to_offset)
+    chosen = group_changes.chosen_topics(topic or [])
+    group_changes.reset_offsets(Cluster(server, properties), group, to, chosen, not execute, is_json)
+
+
+@groups.command("delete-offsets")
+def delete_offsets(
+    group: Group,
+    topic: Annotated[list[str], typer.Option(help="Which topic; may be given several times.")],
+    server: Server = None,
+    properties: Properties = None,
+    is_json: Json = False,
+) -> None:
+    """Have a group without members forget topics."""
+    from kshare.cli import group_changes
+    from kshare.cli.cluster import Cluster
+
+    group_changes.delete_offsets(Cluster(server, properties), group, topic, is_json)
+
+
+@groups.command("delete")
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    server: Server = None,
+    properties: Properties = None,
+    is_json: Json = False,
+) -> None:
+    """Delete groups without members."""
+    from kshare.cli import group_changes
+    from kshare.cli.cluster import Cluster
+
+    group_changes.delete(Cluster(server, properties), names, is_json)
+
+
+@config.command("show")
+def show_config(
+    group: Group, server: Server = None, properties: Properties = None, is_json: Json = False
+) -> None:
+    """What holds, who set it, and within which bounds."""
+    from kshare.cli import group_views
+    from kshare.cli.cluster import Cluster
+
+    group_views.show_config(Cluster(server, properties), group, is_json)
+
+
+@config.command("set")
+def set_config(
+    group: Group,
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    server: Server = None,
+    properties: Properties = None,
+    is_json: Json = False,
+) -> None:
+    """Set: share.auto.offset.reset=earliest."""
+    from kshare.cli import group_changes
+    from kshare.cli.cluster import Cluster
+
+    changes = group_changes.settings(settings)
+    group_changes.change_config(Cluster(server, properties), group, changes, is_json)
+
+
+@config.command("unset")
+def unset_config(
+    group: Group,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    server: Server = None,
+    properties: Properties = None,
+    is_json: Json = False,
+) -> None:
+    """Back to what brokers have for all groups."""
+    from kshare.cli import group_changes
+    from kshare.cli.cluster import Cluster
+
+    group_changes.change_config(Cluster(server, properties), group, dict.fromkeys(names), is_json)

@@ -1,0 +1,168 @@
+"""`kshare groups` and an embedded cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from kshare import sync
+from kshare.testing import Broker
+from tests.cli.running import Kshare, on_terminal, without_colours
+
+GROUP = "shippers"
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.produce("orders", [b"a", b"b", b"c"])
+    return kshare_broker
+
+
+@pytest.fixture
+def group(broker: Broker, run: Kshare) -> str:
+    """Empty, at the end of its topic."""
+    done = run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute")
+    assert done.code == 0, done.err
+    return GROUP
+
+
+def test_groups_are_listed(group: str, run: Kshare) -> None:
+    done = run("groups", "list")
+    assert (done.code, done.err) == (0, "")
+    heads, row = (line.split() for line in done.out.splitlines())
+    assert heads == ["GROUP", "TYPE", "STATE"]
+    assert [row[0], row[1].lower(), row[2]] == [group, "share", "Empty"]
+    (listed,) = json.loads(run("groups", "list", "--all-types", "--json").out)
+    assert (listed["group"], listed["state"]) == (group, "Empty")
+    assert run("groups", "list", "--state", "Stable").out == "there is no such group\n"
+
+
+def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], client_id="truck"):
+        deadline = monotonic() + 20
+        while "orders:0,1" not in (done := run("groups", "describe", GROUP, "--members")).out:
+            assert monotonic() < deadline, done
+            sleep(0.05)
+        assert "truck" in done.out
+        done = run("groups", "describe", "--state", "--members", "--offsets", "--json")
+        (found,) = json.loads(done.out)
+        assert (found["group"], found["state"], found["assignor"]) == (GROUP, "Stable", "simple")
+        assert found["members"][0]["assignment"] == [["orders", 0], ["orders", 1]]
+        assert [one["partition"] for one in found["offsets"]] == [0, 1]
+        for words in (["delete", GROUP], ["reset-offsets", GROUP, "--to-latest", "--execute"]):
+            done = run("groups", *words)
+            assert (done.code, done.out) == (1, "")
+            assert "NON_EMPTY_GROUP" in done.err
+            assert done.err.count("\n") == 1
+
+
+def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
+    heads, first, second = run("groups", "describe").out.splitlines()
+    assert heads.split() == ["GROUP", "TOPIC", "PARTITION", "START", "LAG"]
+    assert first.split()[:4] == [group, "orders", "0", "3"]
+    assert second.split()[:4] == [group, "orders", "1", "0"]
+
+
+def test_a_reset_is_a_dry_run_unless_told_otherwise(group: str, run: Kshare) -> None:
+    done = run("groups", "reset-offsets", group, "--topic", "orders:0", "--to-earliest")
+    assert done.code == 0
+    assert done.out.splitlines()[1].split() == [group, "orders", "0", "3", "0"]
+    assert done.out.endswith("nothing was changed: add --execute to do it\n")
+    for to, after in (
+        (["--to-offset", "1"], 1),
+        (["--to-datetime", "2020-01-31T12:00:00"], 0),
+        (["--to-datetime", "2120-01-31T12:00:00+01:00"], 3),
+        (["--to-earliest"], 0),
+    ):
+        done = run("groups", "reset-offsets", group, "--topic", "orders:0", *to, "--execute", "--json")
+        form = json.loads(done.out)
+        assert form["executed"] is True
+        assert [one["after"] for one in form["offsets"]] == [after]
+        (found,) = json.loads(run("groups", "describe", group, "--json").out)
+        assert found["offsets"][0]["start_offset"] == after
+
+
+def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
+    assert (
+        run("groups", "delete-offsets", group, "--topic", "orders").out == "shippers has forgotten orders\n"
+    )
+    done = run("groups", "delete-offsets", group, "--topic", "orders")
+    assert (done.code, done.out) == (1, "")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in done.err
+    done = run("groups", "delete", "nobody", group, "--json")
+    assert done.code == 1
+    assert json.loads(done.out) == {"deleted": [group]}
+    assert "group nobody: GROUP_ID_NOT_FOUND" in done.err
+    assert run("groups", "list", "--json").out == "[]\n"
+
+
+def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
+    lock = "share.record.lock.duration.ms"
+    assert run("groups", "config", "set", GROUP, f"{lock}=20000").out == f"{GROUP}: {lock} is 20000\n"
+    shown = {
+        line.split()[0]: line.split()[1:] for line in run("groups", "config", "show", GROUP).out.splitlines()
+    }
+    assert shown[lock] == ["20000", "group", "1000", "to", "60000"]
+    assert run("groups", "config", "unset", GROUP, lock).code == 0
+    found = {one["name"]: one for one in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
+    assert (found[lock]["value"], found[lock]["source"]) == ("30000", "default")
+    done = run("groups", "config", "set", GROUP, "share.no.such=1")
+    assert (done.code, done.out) == (1, "")
+    assert "INVALID_CONFIG" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["reset-offsets", "g"], "say one of --to-earliest"),
+        (["reset-offsets", "g", "--to-latest", "--to-offset", "1"], "say one of --to-earliest"),
+        (["reset-offsets", "g", "--to-datetime", "soon"], "write it as 2026-01-31T12:00:00"),
+        (["reset-offsets", "g", "--to-latest", "--topic", "t:x"], "partitions are numbers"),
+        (["reset-offsets", "g", "--to-latest", "--topic", "t", "--topic", "t:0"], "given twice"),
+        (["config", "set", "g", "a"], "should be name=value"),
+        (["delete"], "GROUP"),
+    ],
+)
+def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
+    done = run("groups", *words)
+    assert (done.code, done.out) == (2, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_the_cluster_comes_from_a_properties_file(
+    broker: Broker, run: Kshare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KSHARE_BOOTSTRAP_SERVER")
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"# mine\nbootstrap.servers = {broker.bootstrap}\n\nsecurity.protocol:\\\n  PLAINTEXT\nclient.id me\n"
+    )
+    assert run("groups", "list", "--command-config", str(file)).code == 0
+    file.write_text("nonsense\n")
+    assert "line 1: this should be name=value" in run("groups", "list", "--command-config", str(file)).err
+    file.write_text("group.id=orders\n")
+    done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
+    assert "group.id is for consumers" in done.err
+    assert "which cluster? Give --bootstrap-server" in run("groups", "list").err
+
+
+def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
+    done = run("groups", "list", "-b", f"127.0.0.1:{free_tcp_port}")
+    assert (done.code, done.out) == (1, "")
+    assert "refused" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_on_a_small_terminal(group: str) -> None:
+    for words in (["describe"], ["config", "show", group]):
+        done = on_terminal("groups", *words)
+        assert done.code == 0
+        lines = without_colours(done.out).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert lines[0].split()[0] in ("GROUP", "SETTING")
