@@ -25,7 +25,7 @@ from kshare.client.holdings import Holdings
 from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
-from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.errors import KshareError, RequestTimedOut
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
@@ -165,8 +165,8 @@ class ShareConsumer(Generic[RecordT_co]):
             holdings.committers -= 1
         results, holdings.results = holdings.results, {}
         return {
-            (self._member.name_of(topic_id) or topic_id.hex(), number): _error(code)
-            for (topic_id, number), code in results.items()
+            (self._member.name_of(topic_id) or topic_id.hex(), number): error
+            for (topic_id, number), error in results.items()
         }
 
     @property
@@ -226,9 +226,3 @@ def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:
     if config.key_deserializer is None and config.value_deserializer is None:
         return None
     return Reader(config.key_deserializer, config.value_deserializer, config.on_poison, reporter)
-
-
-def _error(code: int | None) -> KshareError | None:
-    if code is None:
-        return ConnectionLost("the connection broke before the answer came: the outcome is open")
-    return BrokerError(code, "acknowledgement refused") if code else None

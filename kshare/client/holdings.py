@@ -59,8 +59,8 @@ class Holdings:
         """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
         self.has_committed = False
         """Somebody did, and may do so again any moment."""
-        self.results: dict[Partition, int | None] = {}
-        """Since the last commit, by partition: 0 confirmed, an error code, None for an open outcome."""
+        self.results: dict[Partition, KshareError | None] = {}
+        """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self.reporter = reporter
@@ -179,21 +179,19 @@ class Holdings:
         now = self._clock()
         for outcome in outcomes:
             place = self._place(outcome.partition)
+            error = outcome_error(outcome)
             if outcome.not_renewed:
-                log.warning(
-                    "%s[%d] isn't renewed: the group forbids it, or its locks ran out",
-                    *self._place(outcome.partition),
-                )
+                log.warning("%s[%d] isn't renewed: the group forbids it, or its locks ran out", *place)
                 for lease in outcome.not_renewed:
                     self.keeper.on_not_renewed(lease)
-            elif outcome.is_open or outcome.error or outcome.partition not in self.results:
-                self.results[outcome.partition] = None if outcome.is_open else outcome.error
+            elif error or outcome.partition not in self.results:
+                self.results[outcome.partition] = error
             if self.reporter.wants_outcomes:
-                self.reporter.tell(Settled(*place, outcome.ranges, outcome_error(outcome), outcome.is_open))
+                self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
             for lease in outcome.renewed:
                 self.keeper.on_renewed(lease, now)
                 self.reporter.tell(LeaseRenewed(*place, lease.undecided))
-            if not outcome.error and not outcome.is_open and len(self.memory):
+            if error is None and len(self.memory):
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
 

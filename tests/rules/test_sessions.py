@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kshare.client.fetch import IDLE_WAIT_MS
-from kshare.errors import AcknowledgeError
+from kshare.errors import AcknowledgeError, BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
 from tests.client.test_fetch import accept_all, running
@@ -62,7 +62,9 @@ async def test_rule_1_what_was_queued_for_the_old_session_is_failed_back_and_nev
         batch.release()
         broker.disconnect()
         rig.node.on_connection_closed("cut")
-        assert rig.holdings.results == {PARTITION: ErrorCode.SHARE_SESSION_NOT_FOUND}
+        refusal = rig.holdings.results[PARTITION]
+        assert isinstance(refusal, BrokerError)
+        assert refusal.code == ErrorCode.SHARE_SESSION_NOT_FOUND
         again = await rig.next_batch()
         await anyio.sleep(0.1)
         assert broker.sessions == 2
