@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -42,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Who starts us in the background turns Ctrl-C off, for every process that a test starts, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--forbid-skips"):
         outcomes = _Outcomes()
         config.stash[_OUTCOMES] = outcomes
