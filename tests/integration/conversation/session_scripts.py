@@ -91,7 +91,6 @@ def a_connection_ends(talk: Talk) -> None:
     _until_given_back(talk, one, 3)
     one.fetch()
     one.acknowledge((3, 3, ACCEPT))
-    one.fetch(0, wait_ms=5000)
 
 
 def _until_given_back(talk: Talk, one: Sharer, offset: int) -> None:
