@@ -1,0 +1,80 @@
+"""`kshare groups` and Kafka's own tool say the same of the same cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from kshare import sync
+from tests.cli.running import kshare
+from tests.integration.conftest import FreshGroup, FreshTopic
+from tools.kafka.cluster import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java]
+
+_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+
+
+def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
+    kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
+) -> None:
+    topic, group = fresh_topic(2), fresh_group()
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    for number in range(7):
+        producer.send(topic, b"x", partition=number % 2)
+    producer.close()
+    with sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic], client_id="truck") as consumer:
+        records = iter(consumer)
+        for _ in range(3):
+            next(records)
+        (found,) = ours(kafka, "describe", group, "--members", "--state")
+        (member,) = found["members"]
+        (row,) = theirs(kafka, "--describe", "--group", group, "--members", "--verbose")
+        assert row == [
+            group,
+            member["member_id"],
+            member["host"],
+            "truck",
+            "2",
+            str(member["epoch"]),
+            f"{topic}:0,1",
+        ]
+        (row,) = theirs(kafka, "--describe", "--group", group, "--state", "--verbose")
+        assert row[2:] == [
+            f"({found['coordinator']})",
+            found["state"],
+            str(found["epoch"]),
+            str(found["assignment_epoch"]),
+            "1",
+        ]
+    listed = sorted([one["group"], one["state"]] for one in ours(kafka, "list"))
+    assert [group, "Empty"] in listed
+    assert sorted(theirs(kafka, "--list", "--state")) == listed
+    (found,) = ours(kafka, "describe", group)
+    offsets = [
+        [group, one["topic"], *map(shown, (one["partition"], one["start_offset"], one["lag"]))]
+        for one in found["offsets"]
+    ]
+    rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets"))
+    # Kafka 4.1 knows no lag, and its tool has no column for it.
+    assert rows == [row[: len(rows[0])] for row in offsets]
+    assert len(rows) == 2
+
+
+def ours(kafka: Cluster, *words: str) -> Any:
+    done = kshare("groups", *words, "--bootstrap-server", kafka.bootstrap, "--json")
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def theirs(kafka: Cluster, *words: str) -> list[list[str]]:
+    """Rows of the table, without its heads."""
+    rows = [line.split() for line in kafka.run_tool(_TOOL, *words).stdout.splitlines() if line.strip()]
+    return rows[[row[0] for row in rows].index("GROUP") + 1 :]
+
+
+def shown(number: int | None) -> str:
+    return "-" if number is None else str(number)
