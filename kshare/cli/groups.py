@@ -9,11 +9,19 @@ import typer
 
 groups = typer.Typer(
     help="Share groups: which there are, where they stand, what is set for them.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
-config = typer.Typer(help="Settings of a share group.", no_args_is_help=True, rich_markup_mode=None)
+config = typer.Typer(help="Settings of a share group.", rich_markup_mode=None)
 groups.add_typer(config, name="config")
+
+
+@groups.callback(invoke_without_command=True)
+@config.callback(invoke_without_command=True)
+def help_without_command(context: typer.Context) -> None:
+    """As `kshare` alone: typer's own way of it counts as a call that isn't understood."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
 
 Server: TypeAlias = Annotated[
     str | None,
@@ -72,7 +80,7 @@ def describe(
     state: Annotated[bool, typer.Option("--state", help="State, coordinator, epochs.")] = False,
     is_json: Json = False,
 ) -> None:
-    """Offsets with lag, members, state: one of them or all at once."""
+    """Offsets with lag, members, states."""
     from kshare.cli import group_views
     from kshare.cli.cluster import Cluster
 

@@ -116,6 +116,14 @@ def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
     assert "INVALID_CONFIG" in done.err
 
 
+@pytest.mark.parametrize("words", [["groups"], ["groups", "config"]])
+def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
+    done = run(*words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0] == f"Usage: kshare {' '.join(words)} [OPTIONS] COMMAND [ARGS]..."
+    assert "As `kshare`" not in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
