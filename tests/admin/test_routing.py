@@ -1,0 +1,146 @@
+"""What is asked again, what isn't, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import AdminClient, BrokerError, ConnectionLost, RequestTimedOut
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DescribeConfigsRequest,
+    DescribeShareGroupOffsetsRequest,
+    FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ShareGroupDescribeRequest,
+)
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+
+async def do_everything(admin: AdminClient) -> None:
+    await admin.reset_share_group_offsets("g", "latest", {"orders": None})
+    await admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
+    assert (await admin.describe_share_group("g")).state == "Empty"
+    assert len(await admin.list_groups()) == 1
+    assert await admin.group_config("g")
+
+
+def saying(rows: str | None, error: ErrorCode) -> Callable[[Any], None]:
+    """An answer says so, in each of these rows or as a whole."""
+
+    def change(answer: Any) -> None:
+        for part in getattr(answer, rows) if rows else [answer]:
+            part.error_code = error
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("request_type", "rows", "error"),
+    [
+        (FindCoordinatorRequest, "coordinators", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ShareGroupDescribeRequest, "groups", ErrorCode.NOT_COORDINATOR),
+        (DescribeShareGroupOffsetsRequest, "groups", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (AlterShareGroupOffsetsRequest, None, ErrorCode.NOT_COORDINATOR),
+        (ListGroupsRequest, None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (IncrementalAlterConfigsRequest, "responses", ErrorCode.NOT_CONTROLLER),
+    ],
+)
+async def test_errors_that_pass_are_waited_for(
+    kshare_broker: Broker,
+    admin: AdminClient,
+    request_type: type[Request[Any]],
+    rows: str | None,
+    error: ErrorCode,
+) -> None:
+    kshare_broker.create_topic("orders")
+    fault = kshare_broker.faults.add(request_type, times=2, change=saying(rows, error))
+    await do_everything(admin)
+    assert fault.hits == 2
+
+
+@pytest.mark.parametrize(
+    "request_type",
+    [
+        AlterShareGroupOffsetsRequest,
+        DescribeConfigsRequest,
+        FindCoordinatorRequest,
+        IncrementalAlterConfigsRequest,
+        ListGroupsRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        ShareGroupDescribeRequest,
+    ],
+)
+async def test_answers_that_are_lost_are_asked_for_again(
+    kshare_broker: Broker, admin: AdminClient, request_type: type[Request[Any]]
+) -> None:
+    kshare_broker.create_topic("orders")
+    fault = kshare_broker.faults.add(request_type, cut_after=5)
+    await do_everything(admin)
+    assert fault.hits == 1
+
+
+async def test_what_must_not_be_done_twice_is_asked_once(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders")
+    await admin.alter_share_group_offsets("g", {("orders", 0): 0})
+    for request_type in (DeleteGroupsRequest, CreateTopicsRequest):
+        fault = kshare_broker.faults.add(request_type, times=None, cut_after=5)
+        with pytest.raises(ConnectionLost):
+            await (
+                admin.delete_share_group("g")
+                if request_type is DeleteGroupsRequest
+                else admin.create_topic("returns")
+            )
+        assert fault.hits == 1
+    assert await admin.list_groups() == []
+    assert "returns" in {one.topic for one in await admin.list_topics()}
+
+
+async def test_errors_that_stay_are_raised_when_time_is_up(kshare_broker: Broker) -> None:
+    async with AdminClient(kshare_broker.bootstrap, request_timeout=0.5) as admin:
+        kshare_broker.faults.add(
+            FindCoordinatorRequest, times=None, error=ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+        with anyio.fail_after(20), pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
+            await admin.describe_share_group("g")
+
+
+async def test_a_broker_that_says_nothing_is_waited_for_no_longer_than_allowed(kshare_broker: Broker) -> None:
+    async with AdminClient(kshare_broker.bootstrap, request_timeout=0.5) as admin:
+        kshare_broker.faults.add(ListGroupsRequest, times=None, swallow=True)
+        with anyio.fail_after(20), pytest.raises(RequestTimedOut):
+            await admin.list_groups()
+
+
+async def test_errors_that_do_not_pass_are_raised_at_once(kshare_broker: Broker, admin: AdminClient) -> None:
+    fault = kshare_broker.faults.add(
+        ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    with pytest.raises(BrokerError, match="listing groups: CLUSTER_AUTHORIZATION_FAILED"):
+        await admin.list_groups()
+    assert fault.hits == 1
+
+
+async def test_bounds_that_we_may_not_look_at_are_left_out(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.faults.add(
+        DescribeConfigsRequest,
+        times=None,
+        when=lambda request: request.resources[0].resource_type == 4,
+        change=saying("results", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    )
+    found = await admin.group_config("g")
+    assert found
+    assert {(one.lowest, one.highest) for one in found} == {(None, None)}
