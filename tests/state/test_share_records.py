@@ -1,0 +1,140 @@
+"""The fold of __share_group_state: which records count, and what holds after each."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.protocol.message import Message
+from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
+from kshare.protocol.messages import share_snapshot_value as snapshot_rows
+from kshare.protocol.messages import share_update_value as update_rows
+from kshare.state.share_records import (
+    UNDECIDED,
+    Delivery,
+    SharePartition,
+    ShareState,
+    ShareStates,
+    StateRange,
+    laid_over,
+)
+
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = Delivery
+WHERE = SharePartition("orders", bytes(range(16)), 3)
+Rows = list[tuple[int, int, int, int]]
+
+
+def packed(kind: int, message: Message) -> bytes:
+    return struct.pack(">h", kind) + message.encode(0)
+
+
+def snapshot(epoch: int, start: int, rows: Rows) -> tuple[bytes, bytes]:
+    value = ShareSnapshotValue(
+        snapshot_epoch=epoch,
+        start_offset=start,
+        state_batches=[snapshot_rows.StateBatch(*row) for row in rows],
+    )
+    return packed(0, ShareSnapshotKey(*WHERE)), packed(0, value)
+
+
+def update(epoch: int, start: int, rows: Rows) -> tuple[bytes, bytes]:
+    value = ShareUpdateValue(
+        snapshot_epoch=epoch,
+        start_offset=start,
+        state_batches=[update_rows.StateBatch(*row) for row in rows],
+    )
+    return packed(1, ShareUpdateKey(*WHERE)), packed(0, value)
+
+
+def test_updates_are_laid_over_their_snapshot() -> None:
+    fold = ShareStates()
+    fold.apply(*snapshot(1, 10, [(10, 19, AVAILABLE, 1)]))
+    told = fold.apply(*update(1, UNDECIDED, [(12, 14, ACKNOWLEDGED, 1)]))
+    assert told is not None
+    assert told.is_applied
+    assert told.where == WHERE
+    state = fold.states[WHERE]
+    assert state.start_offset == 10
+    assert state.ranges == (
+        StateRange(10, 11, AVAILABLE, 1),
+        StateRange(12, 14, ACKNOWLEDGED, 1),
+        StateRange(15, 19, AVAILABLE, 1),
+    )
+    fold.apply(*update(1, 15, []))
+    assert fold.states[WHERE].ranges == (StateRange(15, 19, AVAILABLE, 1),)
+    assert fold.states[WHERE].updates == 2
+
+
+def test_a_snapshot_forgets_what_was_before_and_a_tombstone_everything() -> None:
+    fold = ShareStates()
+    fold.apply(*snapshot(1, 0, [(0, 9, ACKNOWLEDGED, 1)]))
+    fold.apply(*snapshot(2, 5, []))
+    assert fold.states[WHERE].ranges == ()
+    fold.apply(packed(0, ShareSnapshotKey(*WHERE)), None)
+    assert fold.states == {}
+
+
+def test_an_update_of_another_snapshot_changes_nothing() -> None:
+    fold = ShareStates()
+    orphan = fold.apply(*update(7, 0, [(0, 1, ACKNOWLEDGED, 1)]))
+    assert orphan is not None
+    assert not orphan.is_applied
+    fold.apply(*snapshot(8, 0, []))
+    late = fold.apply(*update(7, 4, [(0, 1, ACKNOWLEDGED, 1)]))
+    assert late is not None
+    assert not late.is_applied
+    assert fold.states[WHERE].start_offset == 0
+
+
+def test_what_is_not_known_is_passed_over() -> None:
+    fold = ShareStates()
+    key, value = snapshot(1, 0, [])
+    for strange in [(None, value), (b"\0", value), (b"\0\x09" + key[2:], value), (key[:-1], value)]:
+        assert fold.apply(*strange) is None
+    assert fold.apply(key, b"\0\x07" + value[2:]) is None
+    assert fold.apply(key, value[:-3]) is None
+    assert fold.states == {}
+
+
+def test_open_ranges_are_what_is_not_settled() -> None:
+    ranges = (
+        StateRange(12, 13, ACKNOWLEDGED, 1),
+        StateRange(14, 14, AVAILABLE, 2),
+        StateRange(20, 30, ARCHIVED, 5),
+    )
+    state = ShareState(10, ranges, 0, 0, 0, 0)
+    assert list(state.open_ranges(25)) == [
+        StateRange(10, 11, AVAILABLE, 0),
+        StateRange(14, 14, AVAILABLE, 2),
+        StateRange(15, 19, AVAILABLE, 0),
+    ]
+    assert list(state.open_ranges(10)) == []
+    assert list(state.covering(13, 14)) == [
+        StateRange(13, 13, ACKNOWLEDGED, 1),
+        StateRange(14, 14, AVAILABLE, 2),
+    ]
+
+
+ROWS = st.builds(
+    lambda first, length, state, count: StateRange(first, first + length, state, count),
+    st.integers(0, 40),
+    st.integers(0, 12),
+    st.sampled_from(Delivery),
+    st.integers(0, 3),
+)
+
+
+@given(st.lists(ROWS, max_size=12), st.integers(-1, 45))
+def test_laying_over_means_the_heaviest_at_each_offset(rows: list[StateRange], start: int) -> None:
+    heaviest: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        for offset in range(max(row.first, start), row.last + 1):
+            heaviest[offset] = max(heaviest.get(offset, (-1, -1)), row.weight)
+    ranges = laid_over((), rows, start)
+    assert {offset: one.weight for one in ranges for offset in range(one.first, one.last + 1)} == heaviest
+    for one, other in pairwise(ranges):
+        assert one.last < other.first
+        assert one.last + 1 < other.first or one.weight != other.weight
