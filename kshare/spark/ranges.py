@@ -1,0 +1,137 @@
+"""What a micro-batch is made of, and how Spark writes it down: ranges of offsets, and the offset token that holds them.
+
+The token is all that survives a crash, so it says everything that a later process must know:
+
+    batch      counts this query's tokens; no two of its tokens are equal
+    acquired   the ranges of this micro-batch: what executors read, however often it is replayed
+    owed       ranges of completed micro-batches whose acceptance no broker has confirmed yet
+    is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
+
+It is compact: topics are named once, and partitions hold bare numbers.
+
+Decides what a well-formed token is. Knows nothing of Spark, and never looks into records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kshare.errors import KshareError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """Consecutive offsets of one partition that were acquired together, both ends included."""
+
+    topic: str
+    topic_id: str
+    """As a uuid's text. The name may be given to another topic some day; the id never is."""
+    partition: int
+    first: int
+    last: int
+    delivery_count: int = 1
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+class TokenError(KshareError, ValueError):
+    """The checkpoint holds something that this source didn't write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An offset, as Spark calls it."""
+
+    batch: int = 0
+    acquired: tuple[Range, ...] = ()
+    owed: tuple[Range, ...] = ()
+    is_settled_by_row: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What goes to Spark. The same token always gives the same text: Spark compares texts."""
+        names = {one.topic_id: one.topic for one in (*self.acquired, *self.owed)}
+        value: dict[str, Any] = {
+            "kshare": VERSION,
+            "batch": self.batch,
+            "topics": {topic_id: names[topic_id] for topic_id in sorted(names)},
+            "acquired": _pack(self.acquired),
+            "owed": _pack(self.owed),
+        }
+        if self.is_settled_by_row:
+            value["rows"] = True
+        return value
+
+    @classmethod
+    def from_json(cls, value: object) -> Token:
+        """What came back from Spark; TokenError says what is wrong with it."""
+        if not isinstance(value, Mapping) or "kshare" not in value:
+            raise TokenError(
+                f"the checkpoint holds an offset of another source ({str(value)[:80]}): "
+                "give this query a checkpointLocation of its own"
+            )
+        if value["kshare"] != VERSION:
+            raise TokenError(
+                f"the checkpoint was written by another version of kshare (offsets of format "
+                f"{value['kshare']!r}, this one reads {VERSION}): finish the query with that version first"
+            )
+        topics = value.get("topics", {})
+        batch = value.get("batch")
+        if not _is_count(batch) or not isinstance(topics, Mapping):
+            raise TokenError(f"the offset in the checkpoint is damaged: batch {batch!r}, topics {topics!r}")
+        return cls(
+            batch=batch,
+            acquired=tuple(_unpack(topics, value.get("acquired", {}), "acquired")),
+            owed=tuple(_unpack(topics, value.get("owed", {}), "owed")),
+            is_settled_by_row=bool(value.get("rows", False)),
+        )
+
+
+def _pack(ranges: Iterable[Range]) -> dict[str, dict[str, list[int]]]:
+    """Topic id → partition → first, count, deliveries, first, count, deliveries…"""
+    packed: dict[str, dict[str, list[int]]] = {}
+    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
+        numbers = packed.setdefault(one.topic_id, {}).setdefault(str(one.partition), [])
+        numbers += (one.first, len(one), one.delivery_count)
+    return packed
+
+
+def _unpack(topics: Mapping[str, Any], packed: object, what: str) -> Iterable[Range]:
+    if not isinstance(packed, Mapping):
+        raise TokenError(f"the offset in the checkpoint is damaged: {what} is {packed!r}")
+    for topic_id, partitions in packed.items():
+        topic = topics.get(topic_id)
+        if not isinstance(topic, str) or not _is_uuid(topic_id) or not isinstance(partitions, Mapping):
+            raise TokenError(f"the offset in the checkpoint is damaged: {what} of topic {topic_id!r}")
+        for number, flat in partitions.items():
+            where = f"{what} of {topic}[{number}]"
+            yield from _unpack_partition(topic, topic_id, number, flat, where)
+
+
+def _unpack_partition(topic: str, topic_id: str, number: object, flat: object, where: str) -> Iterable[Range]:
+    whole = isinstance(flat, Sequence) and len(flat) % 3 == 0 and all(map(_is_count, flat))
+    if not whole or not isinstance(number, str) or not number.isdecimal():
+        raise TokenError(f"the offset in the checkpoint is damaged: {where} is {str(flat)[:80]}")
+    assert isinstance(flat, Sequence)
+    end = -1
+    for first, count, deliveries in zip(*[iter(flat)] * 3, strict=True):
+        if count < 1 or first <= end:
+            raise TokenError(f"the offset in the checkpoint is damaged: {where} overlaps at offset {first}")
+        end = first + count - 1
+        yield Range(topic, topic_id, int(number), first, end, deliveries)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_uuid(text: object) -> bool:
+    try:
+        return str(UUID(str(text))) == text
+    except ValueError:
+        return False
