@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from kshare.errors import KshareError
@@ -126,7 +126,7 @@ def _unpack_partition(topic: str, topic_id: str, number: object, flat: object, w
         yield Range(topic, topic_id, int(number), first, end, deliveries)
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

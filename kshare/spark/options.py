@@ -1,0 +1,240 @@
+"""What a user may say by `.option(...)`: one typed, checked place. Names are those of Spark's Kafka source where they
+mean the same.
+
+Decides what is allowed, and what is left out means. Every refusal says what to write instead; no text shows a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from kshare.client.config import ConsumerConfig
+from kshare.errors import ConfigError
+from kshare.net.settings import NetSettings
+
+Settle = Literal["sink", "checkpoint"]
+
+KAFKA = "kafka."
+LARGEST_BATCH = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Of a stream, or of a batch view; can be pickled. Durations are seconds."""
+
+    consumer: ConsumerConfig
+    """The cluster, the group, the topics, and how to log in."""
+    include_headers: bool = False
+    delivery_count: bool = False
+    """Whether there is a column `deliveryCount`."""
+    fail_on_data_loss: bool = True
+    settle: Settle = "sink"
+    """Who answers for the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
+    settle_rows: bool = False
+    """Whether `kshare.spark.settle` may settle single rows otherwise."""
+    max_records: int = 1_000_000
+    """In a micro-batch. The group's locks, so many a partition, are most often the narrower bound."""
+    min_partitions: int | None = None
+    """Tasks to cut a micro-batch, or a view, into, where there are fewer partitions."""
+    max_wait: float = 0.5
+    """How long a trigger may wait for the first record, and for a micro-batch to fill up."""
+
+    @property
+    def group(self) -> str:
+        return self.consumer.group
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self.consumer.topics
+
+    def net_settings(self) -> NetSettings:
+        return self.consumer.net_settings()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+        """From what Spark hands over: text by name, in whatever case."""
+        written = {name.lower(): (name, value) for name, value in given.items()}
+        values: dict[str, Any] = {}
+        kafkas: dict[str, Any] = {}
+        for name, (original, value) in written.items():
+            if name.startswith(KAFKA):
+                kafkas[name.removeprefix(KAFKA)] = value
+            else:
+                _take(name, original, value, values, is_streaming)
+        return cls(consumer=_consumer(kafkas, values), **values)
+
+
+def lease_token(given: Mapping[str, str]) -> str | None:
+    """The option `lease`, which stands for all others: a lease knows its cluster and its ranges."""
+    written = {name.lower(): value for name, value in given.items()}
+    token = written.pop("lease", None)
+    others = [name for name in written if name not in _OF_ROWS]
+    if token is not None and others:
+        raise ConfigError(
+            f"lease and {_spelled(others[0])} exclude each other: a lease knows its cluster, group and topics already"
+        )
+    if token == "":
+        raise ConfigError('lease is empty: write option("lease", lease.token)')
+    return token
+
+
+# --- values
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ConfigError("is empty")
+    return value.strip()
+
+
+def _topics(value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    if not names:
+        raise ConfigError('names no topic: write option("subscribe", "orders"), several parted by commas')
+    return names
+
+
+def _flag(value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise ConfigError(f"must be true or false, not {value!r}")
+    return value.strip().lower() == "true"
+
+
+def _count(value: str) -> int:
+    if not value.strip().isdecimal() or not 1 <= int(value) <= LARGEST_BATCH:
+        raise ConfigError(f"must be a whole number from 1 to {LARGEST_BATCH}, not {value!r}")
+    return int(value)
+
+
+def _milliseconds(value: str) -> float:
+    if not value.strip().isdecimal() or int(value) > 86_400_000:
+        raise ConfigError(f"must be a whole number of milliseconds, not {value!r}")
+    return int(value) / 1000
+
+
+def _settle(value: str) -> Settle:
+    match value.strip().lower():
+        case "sink":
+            return "sink"
+        case "checkpoint":
+            return "checkpoint"
+    raise ConfigError(
+        f"must be sink (accepted when the micro-batch is complete) or checkpoint (accepted when Spark has it "
+        f"in its offset log), not {value!r}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    spelled: str
+    field: str
+    turn: Callable[[str], Any]
+    where: Literal["both", "stream"] = "both"
+
+
+_ALL = (
+    _Known("group", "group", _text),
+    _Known("subscribe", "topics", _topics),
+    _Known("includeHeaders", "include_headers", _flag),
+    _Known("deliveryCount", "delivery_count", _flag),
+    _Known("failOnDataLoss", "fail_on_data_loss", _flag),
+    _Known("minPartitions", "min_partitions", _count),
+    _Known("settle", "settle", _settle, "stream"),
+    _Known("settleRows", "settle_rows", _flag, "stream"),
+    _Known("maxRecordsPerTrigger", "max_records", _count, "stream"),
+    _Known("maxOffsetsPerTrigger", "max_records", _count, "stream"),
+    _Known("maxWaitMs", "max_wait", _milliseconds, "stream"),
+)
+_KNOWN = {one.spelled.lower(): one for one in _ALL}
+_OF_ROWS = {"includeheaders", "deliverycount", "failondataloss", "minpartitions"}
+"""What may be said beside a lease."""
+
+_BEGINS = (
+    "a share group has no starting offsets of a query's own: set share.auto.offset.reset of the group, or reset its "
+    "offsets, with `kshare groups` or kshare.AdminClient"
+)
+_ENDS = "the view ends where the topic ends when it is planned: filter by offset or timestamp"
+_ONE_WAY = 'members of a share group share whole topics: write option("subscribe", "orders,refunds")'
+_OURS = "leave it out: nothing has to be set for that here"
+_REFUSED = {
+    "assign": _ONE_WAY,
+    "subscribepattern": _ONE_WAY,
+    "startingoffsets": _BEGINS,
+    "startingtimestamp": _BEGINS,
+    "startingoffsetsbytimestamp": _BEGINS,
+    "startingoffsetsbytimestampstrategy": _BEGINS,
+    "endingoffsets": _ENDS,
+    "endingtimestamp": _ENDS,
+    "endingoffsetsbytimestamp": _ENDS,
+    "groupidprefix": 'share groups are named by you: write option("group", "orders")',
+    "minoffsetspertrigger": "leave it out and write maxWaitMs: how long a micro-batch may fill up",
+    "maxtriggerdelay": "leave it out and write maxWaitMs: how long a micro-batch may fill up",
+    "maxrecordsperpartition": "leave it out and write minPartitions: tasks to cut a micro-batch into",
+    "kafkaconsumer.polltimeoutms": _OURS,
+    "fetchoffset.numretries": _OURS,
+    "fetchoffset.retryintervalms": _OURS,
+    "path": 'leave the argument of load() out, and write option("subscribe", "orders")',
+}
+_LENT = {
+    "max_records": "write maxRecordsPerTrigger instead",
+    "acknowledgement": "micro-batches are acknowledged as a whole: see the option settle",
+    "acquire": "leave it out: write maxRecordsPerTrigger for smaller micro-batches",
+}
+
+
+def _take(name: str, original: str, value: str, values: dict[str, Any], is_streaming: bool) -> None:
+    if name in _REFUSED:
+        raise ConfigError(f"{original}: {_REFUSED[name]}")
+    known = _KNOWN.get(name)
+    if known is None:
+        near = get_close_matches(name, [*_KNOWN, "kafka.bootstrap.servers", "lease"], 1)
+        hint = f"did you mean {_spelled(near[0])}?" if near else f"there are {', '.join(_names())}"
+        raise ConfigError(f"there is no option {original!r}: {hint}")
+    if known.where == "stream" and not is_streaming:
+        raise ConfigError(
+            f"{known.spelled} is for streams: spark.read gives a view of the backlog and acquires nothing"
+        )
+    if known.field in values:
+        raise ConfigError(f"{original}: {known.field} is given twice")
+    try:
+        values[known.field] = known.turn(value)
+    except ConfigError as error:
+        raise ConfigError(f"{known.spelled} {error}") from None
+
+
+def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
+    """Kafka's own settings, as Spark's source takes them: with `kafka.` before their names."""
+    group = kafkas.pop("group.id", None)
+    if group is not None and "group" in values:
+        raise ConfigError("group and kafka.group.id mean the same: leave one of them out")
+    named = {"group": values.pop("group", group), "topics": values.pop("topics", None)}
+    if not kafkas.get("bootstrap.servers"):
+        raise ConfigError(
+            'kafka.bootstrap.servers is missing: write option("kafka.bootstrap.servers", "localhost:9092")'
+        )
+    if not named["group"]:
+        raise ConfigError('group is missing: write option("group", "orders")')
+    if not named["topics"]:
+        raise ConfigError('subscribe is missing: write option("subscribe", "orders")')
+    try:
+        config = ConsumerConfig.make(None, {**kafkas, **named})
+    except ConfigError as error:
+        raise ConfigError(f"{KAFKA}{error}" if str(error).split(":")[0] in kafkas else str(error)) from None
+    lent = [name for name in _LENT if getattr(config, name) != getattr(_PLAIN, name)]
+    if lent:
+        raise ConfigError(f"{KAFKA}* sets {lent[0]}: {_LENT[lent[0]]}")
+    return config
+
+
+_PLAIN = ConsumerConfig(bootstrap_servers="localhost:9092", group="plain", topics=("plain",))
+
+
+def _spelled(name: str) -> str:
+    return _KNOWN[name].spelled if name in _KNOWN else name
+
+
+def _names() -> list[str]:
+    return ["kafka.bootstrap.servers", *(one.spelled for one in _ALL)]

@@ -1,0 +1,98 @@
+"""Options: taken in any case, Kafka's understood behind `kafka.`, and every refusal says what to write."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from kshare.errors import ConfigError
+from kshare.spark.options import ReadOptions, lease_token
+
+PLAIN = {"kafka.bootstrap.servers": "one:9092,two:9092", "group": "shipping", "subscribe": "orders, refunds"}
+
+
+def parse(**more: str) -> ReadOptions:
+    return ReadOptions.parse({**PLAIN, **more}, is_streaming=True)
+
+
+def test_the_least_that_is_needed() -> None:
+    options = parse()
+    assert options.topics == ("orders", "refunds")
+    assert options.group == "shipping"
+    assert options.net_settings().bootstrap == (("one", 9092), ("two", 9092))
+    assert (options.settle, options.fail_on_data_loss, options.include_headers) == ("sink", True, False)
+
+
+def test_names_in_any_case_and_what_sparks_kafka_source_calls_them() -> None:
+    options = parse(INCLUDEHEADERS="True", maxOffsetsPerTrigger="500", minpartitions="8", maxWaitMs="20")
+    assert (options.include_headers, options.max_records, options.min_partitions) == (True, 500, 8)
+    assert options.max_wait == 0.02
+
+
+def test_security_as_spark_users_write_it() -> None:
+    options = parse(
+        **{
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="ann" password="secret";',
+        }
+    )
+    security = options.net_settings().security
+    assert (security.username, security.password) == ("ann", "secret")
+    assert "secret" not in repr(options)
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"subscribe": ""}, "names no topic"),
+        ({"gruop": "x"}, "did you mean group"),
+        ({"includeHeader": "true"}, "did you mean includeHeaders"),
+        ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
+        ({"startingOffsets": "earliest"}, r"share\.auto\.offset\.reset"),
+        ({"subscribePattern": "o.*"}, r'option\("subscribe"'),
+        ({"assign": "{}"}, r'option\("subscribe"'),
+        ({"settle": "both"}, "sink .* or checkpoint"),
+        ({"maxRecordsPerTrigger": "0"}, "from 1 to"),
+        ({"maxRecordsPerTrigger": "5", "maxOffsetsPerTrigger": "5"}, "given twice"),
+        ({"maxWaitMs": "1s"}, "milliseconds"),
+        ({"kafka.group.id": "other"}, "group and kafka.group.id mean the same"),
+        ({"kafka.max.poll.records": "5"}, "maxRecordsPerTrigger"),
+        (
+            {"kafka.auto.offset.reset": "earliest"},
+            r"kafka\.auto\.offset\.reset: .*share\.auto\.offset\.reset",
+        ),
+        ({"kafka.security.protocl": "SSL"}, "did you mean security.protocol"),
+        ({"group": " "}, "group is empty"),
+        ({"path": "orders"}, r"load\(\)"),
+    ],
+)
+def test_a_refusal_says_what_to_write(more: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parse(**more)
+
+
+@pytest.mark.parametrize("missing", PLAIN)
+def test_what_is_missing_is_named(missing: str) -> None:
+    rest = {name: value for name, value in PLAIN.items() if name != missing}
+    with pytest.raises(ConfigError, match=rf"{missing} is missing: write option\(\"{missing}\""):
+        ReadOptions.parse(rest, is_streaming=True)
+
+
+@pytest.mark.parametrize("name", ["settle", "maxRecordsPerTrigger", "maxWaitMs", "settleRows"])
+def test_a_view_acquires_nothing(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is for streams"):
+        ReadOptions.parse({**PLAIN, name: "1"}, is_streaming=False)
+
+
+def test_a_lease_stands_for_all() -> None:
+    assert lease_token(PLAIN) is None
+    assert lease_token({"lease": "abc", "includeHeaders": "true"}) == "abc"
+    others: list[dict[str, Any]] = [{"lease": ""}, {"lease": "abc", "group": "shipping"}]
+    for wrong in others:
+        with pytest.raises(ConfigError, match="lease"):
+            lease_token(wrong)
