@@ -131,8 +131,12 @@ class Router:
             answer = await self.ask_any(request, problems)
         else:
             answer = await self.ask(None, request, problems, deadline)
-        self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
+        self.learn(answer)
         return answer
+
+    def learn(self, answer: MetadataResponse) -> None:
+        """Where the nodes are."""
+        self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
 
     async def _coordinator(self, group: str, deadline: float) -> int:
         answer = await self.ask(

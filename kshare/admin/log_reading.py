@@ -1,0 +1,147 @@
+"""A topic's log read by plain Fetch: whole batches from an offset on, without any group.
+
+Decides whom to ask, and what is asked again: leaders that moved, connections that broke. Topics are named by their id,
+so that one which was deleted and made again under its name is never taken for the old one. Which of the batches are
+for users is decided by `kshare.state.aborted`, which of their records by whoever reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
+
+import anyio
+
+from kshare.admin.routing import Router, problem
+from kshare.errors import BrokerError, ConnectionLost, RequestTimedOut
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
+from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.primitives import Buffer
+from kshare.protocol.records import Batch, read_batches
+from kshare.state.aborted import AbortedTransactions
+
+Place = tuple[bytes, int]
+"""Topic id and partition."""
+
+_USUAL_BYTES = 1 << 20
+_MAX_WAIT_MS = 500
+_DISOWNED = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+class Piece(NamedTuple):
+    """One answer: batches that begin at or before the offset asked for, cut off where the answer was full."""
+
+    records: Buffer
+    aborted: list[tuple[int, int]]
+    """Producer ids and first offsets of aborted transactions that reach into it."""
+    log_start: int
+    end: int
+    """Where what may be read ends now: the high watermark, or the last stable offset."""
+
+    def batches(self) -> Iterable[tuple[Batch, bool]]:
+        """Each whole batch, and whether it is for users."""
+        aborted = AbortedTransactions(self.aborted)
+        return ((batch, not aborted.hides(batch)) for batch in read_batches(self.records))
+
+
+class LogReader:
+    """Remembers leaders. The router's limit is for one piece, all tries together; `try_s` is for one of them."""
+
+    def __init__(self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0) -> None:
+        self._router = router
+        self._is_committed_only = is_committed_only
+        self._try_s = try_s
+        self._leaders: dict[Place, int] = {}
+
+    async def piece(self, where: Place, offset: int, max_bytes: int = _USUAL_BYTES) -> Piece:
+        """What stands at the offset and behind it; empty if nothing came within half a second.
+
+        Raises BrokerError, OFFSET_OUT_OF_RANGE where the log doesn't reach there or no longer begins there, and
+        UNKNOWN_TOPIC_ID where the topic is gone.
+        """
+
+        async def step(deadline: float) -> Piece:
+            soon = min(deadline, anyio.current_time() + self._try_s)
+            leader = self._leaders.get(where)
+            if leader is None:
+                leader = await self._find_leader(where, soon)
+            try:
+                answer = await self._router.ask(
+                    leader, self._request(where, offset, max_bytes), _problems, soon
+                )
+            except (ConnectionLost, RequestTimedOut):
+                self._leaders.pop(where, None)
+                raise
+            except BrokerError as error:
+                self._leaders.pop(where, None)
+                if error.code not in _DISOWNED:
+                    raise
+                # Whoever has just become its leader may not know the topic yet. Metadata says whether it is gone.
+                await self._find_leader(where, soon)
+                raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
+            return self._read(answer)
+
+        return await self._router.persist(step)
+
+    async def batches(self, where: Place, first: int, end: int | None = None) -> AsyncIterator[Batch]:
+        """Those for users with offsets from `first` up to, not including, `end`; without `end` it never ends.
+
+        The first and the last may hold records from outside.
+        """
+        at = first
+        while end is None or at < end:
+            piece = await self.piece(where, at)
+            for batch, is_for_users in piece.batches():
+                if end is not None and batch.base_offset >= end:
+                    return
+                at = batch.last_offset + 1
+                if is_for_users:
+                    yield batch
+
+    def _request(self, where: Place, offset: int, max_bytes: int) -> FetchRequest:
+        wanted = FetchPartition(where[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+        return FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=int(self._is_committed_only),
+            topics=[FetchTopic(topic_id=where[0], partitions=[wanted])],
+        )
+
+    def _read(self, answer: FetchResponse) -> Piece:
+        row = answer.responses[0].partitions[0]
+        return Piece(
+            row.records or b"",
+            [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
+            row.log_start_offset,
+            row.last_stable_offset if self._is_committed_only else row.high_watermark,
+        )
+
+    async def _find_leader(self, where: Place, deadline: float) -> int:
+        topic_id, partition = where
+        request = MetadataRequest([MetadataRequestTopic(topic_id, None)], allow_auto_topic_creation=False)
+        answer = await self._router.ask(None, request, _metadata_problems, deadline)
+        self._router.learn(answer)
+        for row in answer.topics[0].partitions:
+            if row.leader_id >= 0:
+                self._leaders[topic_id, row.partition_index] = row.leader_id
+        if where not in self._leaders:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{answer.topics[0].name}[{partition}]")
+        return self._leaders[where]
+
+
+def _problems(answer: FetchResponse) -> Iterable[BrokerError | None]:
+    yield problem(answer.error_code, "reading")
+    for topic in answer.responses:
+        for row in topic.partitions:
+            yield problem(row.error_code, f"reading partition {row.partition_index}")
+
+
+def _metadata_problems(answer: MetadataResponse) -> Iterable[BrokerError | None]:
+    yield problem(answer.error_code, "looking for the brokers")
+    for topic in answer.topics:
+        yield problem(
+            topic.error_code, f"looking for the leaders of topic {topic.name or topic.topic_id.hex()}"
+        )

@@ -1,0 +1,81 @@
+"""Logs and durable states, read from outside."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare import AdminClient, BrokerError, ShareConsumer
+from kshare.admin.log_reading import LogReader
+from kshare.admin.share_states import share_states
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.share_records import Delivery, SharePartition, StateRange
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+
+async def settle(broker: Broker, count: int) -> None:
+    """Accepts the even offsets of the first ones, and rejects every third of the others."""
+    async with ShareConsumer(
+        broker.bootstrap, group="shippers", topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        taken = 0
+        with anyio.fail_after(30):
+            async for record in consumer:
+                if record.offset % 2 == 0:
+                    record.accept()
+                elif record.offset % 3 == 0:
+                    record.reject()
+                else:
+                    record.release()
+                taken += 1
+                if taken == count:
+                    break
+
+
+async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: AdminClient) -> None:
+    kshare_broker.create_topic("orders", 1)
+    kshare_broker.produce("orders", [b"%d" % number for number in range(8)])
+    await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    (topic,) = await admin.list_topics()
+    where = SharePartition("shippers", topic.topic_id, 0)
+    assert await share_states(admin._router(), [where]) == {}
+    await settle(kshare_broker, 8)
+    state = (await share_states(admin._router(), [where]))[where]
+    outcomes = {
+        offset: one.state for one in state.covering(1, 8) for offset in range(one.first, one.last + 1)
+    }
+    assert outcomes == {
+        1: Delivery.AVAILABLE,
+        2: Delivery.ACKNOWLEDGED,
+        3: Delivery.ARCHIVED,
+        4: Delivery.ACKNOWLEDGED,
+        5: Delivery.AVAILABLE,
+        6: Delivery.ACKNOWLEDGED,
+        7: Delivery.AVAILABLE,
+        8: Delivery.AVAILABLE,
+    }
+    assert list(state.open_ranges(9))[-1] == StateRange(8, 8, Delivery.AVAILABLE, 0)
+
+
+async def test_a_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
+    kshare_cluster.create_topic("orders", 1)
+    for start in range(0, 30, 10):
+        kshare_cluster.produce("orders", [b"%d" % number for number in range(start, start + 10)])
+    async with AdminClient(kshare_cluster.bootstrap, request_timeout=30) as admin:
+        (topic,) = await admin.list_topics()
+        reader = LogReader(admin._router())
+        offsets = []
+        async for batch in reader.batches((topic.topic_id, 0), 5, 30):
+            offsets += [record.offset for record in batch]
+            node = 1 + batch.base_offset // 10 % 3
+            kshare_cluster.move_leader("orders", 0, node)
+        assert offsets == list(range(30))
+        with pytest.raises(BrokerError) as outside:
+            await reader.piece((topic.topic_id, 0), 31)
+        assert outside.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        kshare_cluster.delete_topic("orders")
+        with pytest.raises(BrokerError) as gone:
+            await reader.piece((topic.topic_id, 0), 0)
+        assert gone.value.code == ErrorCode.UNKNOWN_TOPIC_ID
