@@ -69,6 +69,20 @@ class BrokerError(KshareError):
         super().__init__(f"{what}: {self.name}{f' ({hint})' if hint else ''}")
 
 
+class NotAuthorized(BrokerError):
+    """A broker knows who we are, and refuses: the text says which right is missing and the command that grants it."""
+
+    def __init__(
+        self, code: int, what: str, message: str, operation: str, resource: str, resource_name: str
+    ) -> None:
+        super().__init__(code, what, message)
+        self.operation = operation
+        """As Kafka calls it: Read, Describe, AlterConfigs."""
+        self.resource = resource
+        """`topic`, `group` or `cluster`."""
+        self.resource_name = resource_name
+
+
 class AcknowledgeError(KshareError):
     """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""
 

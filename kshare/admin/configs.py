@@ -12,6 +12,7 @@ from enum import IntEnum
 from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router, problem
 from kshare.errors import BrokerError, ConfigError
+from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
@@ -61,7 +62,10 @@ async def describe(
         answer = await router.ask(
             node,
             request,
-            lambda answer: [problem(one.error_code, what, one.error_message) for one in answer.results],
+            lambda answer: [
+                problem(one.error_code, what, one.error_message, [_right("DescribeConfigs", resource, name)])
+                for one in answer.results
+            ],
             deadline,
         )
         return sorted((_entry(row) for row in answer.results[0].configs), key=lambda one: one.name)
@@ -83,8 +87,21 @@ async def alter(
     what = f"changing settings of {resource.name.lower()} {name}"
     await router.ask_any(
         request,
-        lambda answer: [problem(one.error_code, what, one.error_message) for one in answer.responses],
+        lambda answer: [
+            problem(one.error_code, what, one.error_message, [_right("AlterConfigs", resource, name)])
+            for one in answer.responses
+        ],
     )
+
+
+def _right(operation: str, resource: Resource, name: str) -> Right:
+    """Settings of brokers are the cluster's."""
+    match resource:
+        case Resource.TOPIC:
+            return Right(operation, "topic", name)
+        case Resource.GROUP:
+            return Right(operation, "group", name)
+    return Right(operation, "cluster")
 
 
 def _entry(row: DescribeConfigsResourceResult) -> ConfigEntry:

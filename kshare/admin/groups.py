@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kshare.admin.results import GroupDescription, GroupListing, Member
 from kshare.admin.routing import Router, problem
+from kshare.net.permissions import Right
 from kshare.protocol.messages import DeleteGroupsRequest, ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.protocol.messages import share_group_describe_response as described
 
@@ -18,7 +19,9 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
         answer = await router.ask_node(
             broker.node_id,
             request,
-            lambda answer: [problem(answer.error_code, "listing groups")],
+            lambda answer: [
+                problem(answer.error_code, "listing groups", needs=[Right("Describe", "cluster")])
+            ],
         )
         for row in answer.groups:
             found[row.group_id] = GroupListing(
@@ -32,7 +35,13 @@ async def describe_share_group(router: Router, group: str) -> GroupDescription:
         group,
         ShareGroupDescribeRequest(group_ids=[group]),
         lambda answer: [
-            problem(one.error_code, f"group {group}", one.error_message) for one in answer.groups
+            problem(
+                one.error_code,
+                f"group {group}",
+                one.error_message,
+                [Right("Describe", "group", group), Right("Describe", "topic", "*")],
+            )
+            for one in answer.groups
         ],
     )
     found = answer.groups[0]
@@ -70,7 +79,8 @@ async def delete_group(router: Router, group: str) -> None:
         group,
         DeleteGroupsRequest(groups_names=[group]),
         lambda answer: [
-            problem(one.error_code, f"group {group}", one.error_message) for one in answer.results
+            problem(one.error_code, f"group {group}", one.error_message, [Right("Delete", "group", group)])
+            for one in answer.results
         ],
         is_repeatable=False,
     )

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from kshare.admin.results import TopicPartition
-from kshare.admin.routing import Router, problem
+from kshare.admin.routing import Problem, Router, problem
 from kshare.errors import BrokerError, ConfigError
+from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from kshare.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
@@ -78,7 +79,8 @@ def _request(pairs: Iterable[TopicPartition], time: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(_CONSUMER, topics=list(topics.values()))
 
 
-def _problems(answer: ListOffsetsResponse) -> Iterable[BrokerError | None]:
+def _problems(answer: ListOffsetsResponse) -> Iterable[Problem | None]:
     for topic in answer.topics:
         for row in topic.partitions:
-            yield problem(row.error_code, f"offsets of {topic.name}[{row.partition_index}]")
+            what = f"offsets of {topic.name}[{row.partition_index}]"
+            yield problem(row.error_code, what, needs=[Right("Describe", "topic", topic.name)])

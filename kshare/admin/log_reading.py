@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import anyio
 
-from kshare.admin.routing import Router, problem
+from kshare.admin.routing import Problem, Router, problem
 from kshare.errors import BrokerError, ConnectionLost, RequestTimedOut
+from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
 from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
@@ -54,6 +55,7 @@ class LogReader:
         self._is_committed_only = is_committed_only
         self._try_s = try_s
         self._leaders: dict[Place, int] = {}
+        self._names: dict[bytes, str] = {}
 
     async def piece(self, where: Place, offset: int, max_bytes: int = _USUAL_BYTES) -> Piece:
         """What stands at the offset and behind it; empty if nothing came within half a second.
@@ -69,7 +71,7 @@ class LogReader:
                 leader = await self._find_leader(where, soon)
             try:
                 answer = await self._router.ask(
-                    leader, self._request(where, offset, max_bytes), _problems, soon
+                    leader, self._request(where, offset, max_bytes), self._problems, soon
                 )
             except (ConnectionLost, RequestTimedOut):
                 self._leaders.pop(where, None)
@@ -119,11 +121,20 @@ class LogReader:
             row.last_stable_offset if self._is_committed_only else row.high_watermark,
         )
 
+    def _problems(self, answer: FetchResponse) -> Iterable[Problem | None]:
+        yield problem(answer.error_code, "reading")
+        for topic in answer.responses:
+            name = self._names.get(topic.topic_id, "")
+            for row in topic.partitions:
+                what = f"reading {name}[{row.partition_index}]"
+                yield problem(row.error_code, what, needs=[Right("Read", "topic", name)])
+
     async def _find_leader(self, where: Place, deadline: float) -> int:
         topic_id, partition = where
         request = MetadataRequest([MetadataRequestTopic(topic_id, None)], allow_auto_topic_creation=False)
         answer = await self._router.ask(None, request, _metadata_problems, deadline)
         self._router.learn(answer)
+        self._names[topic_id] = answer.topics[0].name or topic_id.hex()
         for row in answer.topics[0].partitions:
             if row.leader_id >= 0:
                 self._leaders[topic_id, row.partition_index] = row.leader_id
@@ -132,14 +143,7 @@ class LogReader:
         return self._leaders[where]
 
 
-def _problems(answer: FetchResponse) -> Iterable[BrokerError | None]:
-    yield problem(answer.error_code, "reading")
-    for topic in answer.responses:
-        for row in topic.partitions:
-            yield problem(row.error_code, f"reading partition {row.partition_index}")
-
-
-def _metadata_problems(answer: MetadataResponse) -> Iterable[BrokerError | None]:
+def _metadata_problems(answer: MetadataResponse) -> Iterable[Problem | None]:
     yield problem(answer.error_code, "looking for the brokers")
     for topic in answer.topics:
         yield problem(

@@ -13,8 +13,9 @@ from typing import Literal
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
-from kshare.admin.routing import Router, problem
-from kshare.errors import BrokerError, ConfigError, Unsupported
+from kshare.admin.routing import Problem, Router, problem
+from kshare.errors import ConfigError, Unsupported
+from kshare.net.permissions import Right
 from kshare.protocol.messages import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
@@ -47,13 +48,16 @@ async def share_group_offsets(router: Router, group: str, topics: Chosen | None)
             DescribeShareGroupOffsetsRequestTopic(topic, numbers) for topic, numbers in _by_topic(chosen)
         ]
 
-    def problems(answer: DescribeShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
+    def problems(answer: DescribeShareGroupOffsetsResponse) -> Iterable[Problem | None]:
         for one in answer.groups:
-            yield problem(one.error_code, f"offsets of group {group}", one.error_message)
+            what = f"offsets of group {group}"
+            yield problem(one.error_code, what, one.error_message, [Right("Describe", "group", group)])
             for topic in one.topics:
+                needs = [Right("Describe", "topic", topic.topic_name)]
                 for row in topic.partitions:
                     where = f"{topic.topic_name}[{row.partition_index}]"
-                    yield problem(row.error_code, f"offset of group {group} in {where}", row.error_message)
+                    what = f"offset of group {group} in {where}"
+                    yield problem(row.error_code, what, row.error_message, needs)
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
     _, answer = await router.ask_coordinator(group, request, problems)
@@ -84,14 +88,15 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
         for topic, numbers in _by_topic(offsets)
     ]
 
-    def problems(answer: AlterShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
-        yield problem(answer.error_code, f"setting offsets of group {group}", answer.error_message)
+    def problems(answer: AlterShareGroupOffsetsResponse) -> Iterable[Problem | None]:
+        what = f"setting offsets of group {group}"
+        yield problem(answer.error_code, what, answer.error_message, [Right("Read", "group", group)])
         for topic in answer.responses:
+            needs = [Right("Read", "topic", topic.topic_name)]
             for row in topic.partitions:
                 where = f"{topic.topic_name}[{row.partition_index}]"
-                yield problem(
-                    row.error_code, f"setting the offset of group {group} in {where}", row.error_message
-                )
+                what = f"setting the offset of group {group} in {where}"
+                yield problem(row.error_code, what, row.error_message, needs)
 
     _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), problems)
     if not answer.responses:
@@ -123,11 +128,13 @@ async def reset_offsets(
 async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> None:
     names = sorted(set(topics))
 
-    def problems(answer: DeleteShareGroupOffsetsResponse) -> Iterable[BrokerError | None]:
-        yield problem(answer.error_code, f"deleting offsets of group {group}", answer.error_message)
+    def problems(answer: DeleteShareGroupOffsetsResponse) -> Iterable[Problem | None]:
+        what = f"deleting offsets of group {group}"
+        yield problem(answer.error_code, what, answer.error_message, [Right("Delete", "group", group)])
         for row in answer.responses:
             what = f"deleting offsets of group {group} in {row.topic_name}"
-            yield problem(row.error_code, what, row.error_message)
+            needs = [Right("Read", "topic", row.topic_name)]
+            yield problem(row.error_code, what, row.error_message, needs)
 
     request = DeleteShareGroupOffsetsRequest(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]

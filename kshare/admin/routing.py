@@ -8,11 +8,13 @@ and configurations may be asked of any broker: since Kafka has no ZooKeeper, bro
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
 
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 from kshare.protocol.message import Message, Request
@@ -21,12 +23,23 @@ from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
-Problems = Callable[[ResponseT], Iterable[BrokerError | None]]
+Problems = Callable[[ResponseT], Iterable["Problem | None"]]
 """The errors that an answer holds; None stands for what went well."""
 
 # A name that was misspelt is no reason to wait for half a minute, though right after a creation it would pass.
 _PASSES = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an answer says of something that was asked for."""
+
+    code: int
+    what: str
+    message: str | None
+    needs: tuple[Right, ...]
+    """The rights that brokers look for before they do such a thing."""
 
 
 class _Open(Exception):
@@ -112,9 +125,10 @@ class Router:
             raise _Open(error) from None
         found = [problem for problem in problems(answer) if problem]
         for problem in sorted(found, key=lambda one: one.code not in _PASSES):
+            refused = self._error(problem)
             if len(found) > 1:
-                problem.add_note(f"and {len(found) - 1} more")
-            raise problem
+                refused.add_note(f"and {len(found) - 1} more")
+            raise refused
         return answer
 
     async def metadata(self, topics: Iterable[str] | None, deadline: float | None = None) -> MetadataResponse:
@@ -122,10 +136,11 @@ class Router:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
-        def problems(answer: MetadataResponse) -> Iterable[BrokerError | None]:
+        def problems(answer: MetadataResponse) -> Iterable[Problem | None]:
             yield problem(answer.error_code, "looking for the brokers")
             for topic in answer.topics if wanted else ():
-                yield problem(topic.error_code, f"topic {topic.name}")
+                name = topic.name or ""
+                yield problem(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])
 
         if deadline is None:
             answer = await self.ask_any(request, problems)
@@ -138,12 +153,23 @@ class Router:
         """Where the nodes are."""
         self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
 
+    def _error(self, problem: Problem) -> BrokerError:
+        right = missing_right(problem.code, problem.needs)
+        if right is None:
+            return BrokerError(problem.code, problem.what, problem.message)
+        return refusal(problem.code, problem.what, right, self._pool.settings)
+
     async def _coordinator(self, group: str, deadline: float) -> int:
         answer = await self.ask(
             None,
             FindCoordinatorRequest(coordinator_keys=[group]),
             lambda answer: [
-                problem(one.error_code, f"looking for the coordinator of {group}", one.error_message)
+                problem(
+                    one.error_code,
+                    f"looking for the coordinator of {group}",
+                    one.error_message,
+                    [Right("Describe", "group", group)],
+                )
                 for one in answer.coordinators
             ],
             deadline,
@@ -153,9 +179,9 @@ class Router:
         return found.node_id
 
 
-def problem(code: int, what: str, message: str | None = None) -> BrokerError | None:
+def problem(code: int, what: str, message: str | None = None, needs: Iterable[Right] = ()) -> Problem | None:
     """None if all went well."""
-    return BrokerError(code, what, message) if code else None
+    return Problem(code, what, message, tuple(needs)) if code else None
 
 
 def _until(deadline: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kshare.admin.results import TopicListing
 from kshare.admin.routing import Router, problem
 from kshare.errors import ConfigError
+from kshare.net.permissions import Right
 from kshare.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
 from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from kshare.protocol.messages.delete_topics_request import DeleteTopicState
@@ -50,7 +51,10 @@ async def create_topic(
     await router.ask_any(
         CreateTopicsRequest([topic], _TIMEOUT_MS),
         lambda answer: [
-            problem(one.error_code, f"creating topic {one.name}", one.error_message) for one in answer.topics
+            problem(
+                one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
+            )
+            for one in answer.topics
         ],
         is_repeatable=False,
     )
@@ -60,7 +64,10 @@ async def delete_topic(router: Router, name: str) -> None:
     await router.ask_any(
         DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS),
         lambda answer: [
-            problem(one.error_code, f"deleting topic {name}", one.error_message) for one in answer.responses
+            problem(
+                one.error_code, f"deleting topic {name}", one.error_message, [Right("Delete", "topic", name)]
+            )
+            for one in answer.responses
         ],
         is_repeatable=False,
     )

@@ -1,0 +1,66 @@
+"""What a user may not do, and what to type so that he may.
+
+Decides how a right is called and granted in Kafka's own terms. Which right a request needs is known to whoever asks.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from kshare.errors import NotAuthorized
+from kshare.net.addresses import format_address
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+
+Resource = Literal["topic", "group", "cluster"]
+
+_RESOURCES: dict[int, Resource] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation, as Kafka calls it (Read, Describe, AlterConfigs), on something."""
+
+    operation: str
+    resource: Resource
+    name: str = ""
+    """Of the topic or group; a cluster needs none."""
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {f'{self.resource} {self.name}'.strip()}"
+
+
+def missing_right(code: int, needed: Iterable[Right]) -> Right | None:
+    """Which of the rights that a request needs this refusal is about; None if it is no such refusal."""
+    resource = _RESOURCES.get(code)
+    return next((right for right in needed if right.resource == resource), None)
+
+
+def refusal(code: int, what: str, right: Right, settings: NetSettings) -> NotAuthorized:
+    """Who lacks what, and the command that grants it."""
+    user = principal(settings)
+    hint = f"{user or 'this user'} lacks {right}; grant it: {grant(right, settings)}"
+    return NotAuthorized(code, what, hint, right.operation, right.resource, right.name)
+
+
+def principal(settings: NetSettings) -> str | None:
+    """How brokers call us, as far as that can be told from here; None if they take it from a certificate or token."""
+    security = settings.security
+    if security.sasl_mechanism is None:
+        return None if security.cert_file or not isinstance(security.tls, bool) else "User:ANONYMOUS"
+    return f"User:{security.username}" if security.username else None
+
+
+def grant(right: Right, settings: NetSettings) -> str:
+    """For somebody who may: a line for a shell."""
+    words = ["kafka-acls.sh", "--bootstrap-server", format_address(settings.bootstrap[0]), "--add"]
+    words += ["--allow-principal", principal(settings) or "User:NAME", "--operation", right.operation]
+    words += [f"--{right.resource}", right.name] if right.name else [f"--{right.resource}"]
+    return shlex.join(words)

@@ -1,0 +1,223 @@
+"""Access rules of a real broker: whoever lacks a right is told which one, and the command that grants it works."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import AdminClient
+from kshare.errors import BrokerError, NotAuthorized
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.messages import CreateAclsRequest
+from kshare.protocol.messages.create_acls_request import AclCreation
+from tests.integration.conftest import _fresh_name, _run
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import TESTED_RELEASES, install
+from tools.kafka.listeners import USERS, Listener
+
+pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
+
+NEWEST = TESTED_RELEASES[-1]
+DEADLINE_S = 60
+USER = USERS[1]
+_SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+_RESOURCES = {"topic": 2, "group": 3, "cluster": 4}
+_OPERATIONS = {
+    "Read": 3,
+    "Write": 4,
+    "Create": 5,
+    "Delete": 6,
+    "Describe": 8,
+    "DescribeConfigs": 10,
+    "AlterConfigs": 11,
+}
+_LITERAL, _ALLOW = 3, 3
+_ACL_TOOL = "org.apache.kafka.tools.AclCommand"
+Task = Callable[[AdminClient, str, str], Awaitable[Any]]
+
+
+@pytest.fixture(scope="module", params=[NEWEST])
+def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    install(request.param)
+    cluster = Cluster(request.param, listeners=[Listener.SASL_PLAINTEXT], settings=_SETTINGS)
+    yield from _run(cluster, request)
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def root(guarded: Cluster, anyio_backend: str) -> AsyncIterator[AdminClient]:
+    """Everybody who comes by the open door may do everything."""
+    async with AdminClient(guarded.bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture
+async def user(guarded: Cluster, anyio_backend: str) -> AsyncIterator[AdminClient]:
+    async with AdminClient(**login(guarded)) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(guarded: Cluster) -> str:
+    name = _fresh_name("topic")
+    guarded.create_topic(name)
+    return name
+
+
+@pytest.fixture
+async def group(root: AdminClient, topic: str) -> str:
+    """It has read all that there is of the topic."""
+    name = _fresh_name("group")
+    with anyio.fail_after(DEADLINE_S):
+        while not await has_offset(root, name, topic):
+            await anyio.sleep(0.05)
+    return name
+
+
+def login(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_of(Listener.SASL_PLAINTEXT),
+        "sasl_mechanism": "PLAIN",
+        "username": USER.name,
+        "password": USER.password,
+        "request_timeout": 20,
+    }
+
+
+async def has_offset(root: AdminClient, group: str, topic: str) -> bool:
+    """A topic is there a moment before its leader knows of it."""
+    try:
+        await root.alter_share_group_offsets(group, {(topic, 0): 0})
+    except BrokerError:
+        return False
+    return True
+
+
+async def allow(cluster: Cluster, command: str) -> None:
+    """What Kafka's tool does when it is given this line, without its JVM."""
+    words = shlex.split(command)
+    resource, name = (
+        (words[-1][2:], "kafka-cluster") if words[-1] == "--cluster" else (words[-2][2:], words[-1])
+    )
+    rule = AclCreation(
+        _RESOURCES[resource],
+        name,
+        _LITERAL,
+        words[words.index("--allow-principal") + 1],
+        "*",
+        _OPERATIONS[words[words.index("--operation") + 1]],
+        _ALLOW,
+    )
+    async with Pool(NetSettings.parse(cluster.bootstrap)) as pool:
+        answer = await pool.ask(None, CreateAclsRequest([rule]))
+        assert [one.error_code for one in answer.results] == [0]
+
+
+def command_in(error: NotAuthorized) -> str:
+    return str(error).partition("grant it: ")[2].removesuffix(")")
+
+
+async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]]) -> list[str]:
+    """Tries, grants what the refusal names, and tries again, until nothing is refused any more."""
+    granted: list[str] = []
+    with anyio.fail_after(DEADLINE_S):
+        while True:
+            try:
+                await attempt()
+            except NotAuthorized as error:
+                right = f"{error.operation} {error.resource}"
+                assert f"{right.split()[0]} on {f'{error.resource} {error.resource_name}'.strip()}" in str(
+                    error
+                )
+                if right in granted:
+                    await anyio.sleep(0.05)  # brokers learn of new rules a moment later
+                    continue
+                granted.append(right)
+                await allow(cluster, command_in(error))
+            else:
+                return granted
+
+
+TASKS: dict[str, tuple[Task, list[str]]] = {
+    "describe": (lambda admin, group, _: admin.describe_share_group(group), ["Describe group"]),
+    "offsets": (
+        lambda admin, group, topic: admin.share_group_offsets(group, {topic: None}),
+        ["Describe topic", "Describe group"],
+    ),
+    "alter": (
+        lambda admin, group, topic: admin.alter_share_group_offsets(group, {(topic, 0): 0}),
+        ["Describe group", "Read group", "Read topic"],
+    ),
+    "reset": (
+        lambda admin, group, topic: admin.reset_share_group_offsets(group, "earliest", {topic: None}),
+        ["Describe topic", "Describe group", "Read group", "Read topic"],
+    ),
+    "forget": (
+        lambda admin, group, topic: admin.delete_share_group_offsets(group, topic),
+        ["Describe group", "Delete group", "Read topic"],
+    ),
+    "delete": (lambda admin, group, _: admin.delete_share_group(group), ["Describe group", "Delete group"]),
+    "settings": (lambda admin, group, _: admin.group_config(group), ["DescribeConfigs group"]),
+    "set": (
+        lambda admin, group, _: admin.alter_group_config(group, {"share.auto.offset.reset": "earliest"}),
+        ["AlterConfigs group"],
+    ),
+    "topic settings": (lambda admin, _, topic: admin.topic_config(topic), ["DescribeConfigs topic"]),
+    "topic set": (
+        lambda admin, _, topic: admin.alter_topic_config(topic, {"retention.ms": "1000000"}),
+        ["AlterConfigs topic"],
+    ),
+    "create": (lambda admin, _, topic: admin.create_topic(f"{topic}-2"), ["Create topic"]),
+    "remove": (lambda admin, _, topic: admin.delete_topic(topic), ["Delete topic"]),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+async def test_each_refusal_names_the_right_that_is_missing(
+    name: str, guarded: Cluster, user: AdminClient, topic: str, group: str
+) -> None:
+    task, rights = TASKS[name]
+    assert await rights_needed(guarded, lambda: task(user, group, topic)) == rights
+
+
+async def test_what_may_not_be_seen_is_not_listed(
+    guarded: Cluster, root: AdminClient, user: AdminClient, topic: str, group: str
+) -> None:
+    assert group not in [one.group for one in await user.list_groups()]
+    assert topic not in [one.topic for one in await user.list_topics()]
+    await rights_needed(guarded, lambda: user.share_group_offsets(group, {topic: None}))
+    assert group in [one.group for one in await user.list_groups()]
+    assert topic in [one.topic for one in await user.list_topics()]
+
+
+async def test_the_command_is_one_that_kafkas_tool_takes(
+    guarded: Cluster, user: AdminClient, group: str
+) -> None:
+    with pytest.raises(NotAuthorized) as caught:
+        await user.describe_share_group(group)
+    words = shlex.split(command_in(caught.value))
+    assert words[:2] == ["kafka-acls.sh", "--bootstrap-server"]
+    await anyio.to_thread.run_sync(lambda: guarded.run_tool(_ACL_TOOL, *words[3:]))
+    with anyio.fail_after(DEADLINE_S):
+        while not await is_allowed(user, group):
+            await anyio.sleep(0.05)
+
+
+async def is_allowed(user: AdminClient, group: str) -> bool:
+    try:
+        await user.describe_share_group(group)
+    except NotAuthorized:
+        return False
+    return True
