@@ -1,34 +1,107 @@
-"""Wraps the decoder's column buffers as Arrow arrays: nothing is copied but timestamps, which change their unit.
+"""Records into Arrow: the decoder's column buffers are wrapped, and what is the same for many rows is repeated.
 
-Decides the columns' names and types, as Spark wants them; which records are in them is decided by whoever fills them.
+Decides the columns' types, as Spark wants them; which records are in them is decided by whoever adds them. No Python
+object is made for a record, and nothing is copied but timestamps, which change their unit.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
 
-from kshare.protocol.record_columns import BytesBuffers, ColumnBuffers
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kshare.protocol.record_columns import BytesBuffers, ColumnBuffers, RecordColumns
+from kshare.protocol.records import Batch
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """Spark refuses milliseconds and timestamps without a zone."""
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
+Counted = tuple[int, int, int]
+"""First and last offset, and the delivery count of what is between."""
 
-def record_batch(columns: ColumnBuffers) -> pa.RecordBatch:
-    """offset, timestamp, key, value, headers."""
+
+class Rows:
+    """Collects records of one partition, in the order of their offsets, until they are taken."""
+
+    def __init__(
+        self, topic: str, partition: int, *, include_headers: bool = False, delivery_count: bool = False
+    ) -> None:
+        self._topic = pa.scalar(topic, pa.string())
+        self._partition = partition
+        self._include_headers = include_headers
+        self._delivery_count = delivery_count
+        self._columns = RecordColumns()
+        self._timestamp_types = array("i")
+        self._ranges: list[Counted] = []
+
+    @property
+    def count(self) -> int:
+        return self._columns.rows
+
+    @property
+    def size(self) -> int:
+        """In bytes, numbers aside."""
+        return self._columns.size
+
+    def add(self, batch: Batch, ranges: Sequence[Counted]) -> None:
+        """The batch's records within these ranges, which are ascending and all touch it."""
+        rows = self._columns.append(batch.walk([(first, last) for first, last, _ in ranges]))
+        self._timestamp_types.extend(array("i", [batch.has_append_time]) * rows)
+        self._ranges.extend(ranges)
+
+    def take(self) -> pa.RecordBatch:
+        """Their columns, in the order of `kshare.spark.schema`; what comes next begins empty."""
+        columns = self._columns.take()
+        found = record_batch(columns, include_headers=self._include_headers)
+        rows = found.num_rows
+        arrays = {
+            "key": found["key"],
+            "value": found["value"],
+            "topic": pa.repeat(self._topic, rows),
+            "partition": _numbers(array("i", [self._partition]) * rows),
+            "offset": found["offset"],
+            "timestamp": found["timestamp"],
+            "timestampType": _numbers(self._timestamp_types),
+        }
+        if self._include_headers:
+            arrays["headers"] = found["headers"]
+        if self._delivery_count:
+            arrays["deliveryCount"] = _numbers(_delivery_counts(columns.offsets.cast("q"), self._ranges))
+        self._timestamp_types, self._ranges = array("i"), []
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def record_batch(columns: ColumnBuffers, *, include_headers: bool = True) -> pa.RecordBatch:
+    """offset, timestamp, key, value, headers: what the records themselves say."""
     rows = columns.rows
     milliseconds = _fixed(pa.timestamp("ms", tz="UTC"), rows, columns.timestamps)
-    return pa.RecordBatch.from_arrays(
-        [
-            _fixed(pa.int64(), rows, columns.offsets),
-            milliseconds.cast(TIMESTAMP, safe=False),
-            _bytes(pa.binary(), rows, columns.keys),
-            _bytes(pa.binary(), rows, columns.values),
-            _headers(columns),
-        ],
-        names=["offset", "timestamp", "key", "value", "headers"],
-    )
+    arrays = {
+        "offset": _fixed(pa.int64(), rows, columns.offsets),
+        "timestamp": milliseconds.cast(TIMESTAMP, safe=False),
+        "key": _bytes(pa.binary(), rows, columns.keys),
+        "value": _bytes(pa.binary(), rows, columns.values),
+    }
+    if include_headers:
+        arrays["headers"] = _headers(columns)
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _delivery_counts(offsets: Sequence[int], ranges: Sequence[Counted]) -> array[int]:
+    """One a row. A range that went on in the next batch comes twice and finds nothing the second time."""
+    counts = array("i")
+    for _, last, count in ranges:
+        stop = bisect_right(offsets, last, lo=len(counts))
+        counts.extend(array("i", [count]) * (stop - len(counts)))
+    return counts
+
+
+def _numbers(values: array[int]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values)])
 
 
 def _fixed(kind: pa.DataType, rows: int, buffer: memoryview) -> pa.Array:
@@ -43,7 +116,10 @@ def _bytes(kind: pa.DataType, rows: int, column: BytesBuffers) -> pa.Array:
 
 
 def _headers(columns: ColumnBuffers) -> pa.Array:
+    """Null where a record has none, as in Spark's Kafka source."""
     count = columns.header_count
+    if not count:
+        return pa.nulls(columns.rows, HEADERS)
     pairs = pa.StructArray.from_arrays(
         [
             _bytes(pa.string(), count, columns.header_names),
@@ -52,4 +128,6 @@ def _headers(columns: ColumnBuffers) -> pa.Array:
         fields=list(HEADERS.value_type),
     )
     offsets = pa.py_buffer(columns.header_offsets)
-    return pa.Array.from_buffers(HEADERS, columns.rows, [None, offsets], children=[pairs])
+    lists = pa.Array.from_buffers(HEADERS, columns.rows, [None, offsets], children=[pairs])
+    _, is_there = pc.greater(pc.list_value_length(lists), 0).buffers()
+    return pa.Array.from_buffers(HEADERS, columns.rows, [is_there, offsets], children=[pairs])

@@ -1,0 +1,187 @@
+"""Ranges of offsets into Arrow, by plain Fetch: what a task runs, in an executor's Python worker.
+
+Reads exactly the records of the ranges that there are, however often and wherever it runs. Never acquires, never
+acknowledges: tasks are tried again, run twice, and lost. While one piece is made into columns the next is on its way.
+
+Acquired ranges are read without regard to transactions: of a group that wants committed records only, brokers leave
+aborted ones out of what they let it acquire. A view that nobody acquired for needs `is_committed_only`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import groupby, pairwise
+from time import monotonic, sleep
+from uuid import UUID
+
+import pyarrow as pa
+
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
+from kshare.admin.log_reading import Piece
+from kshare.errors import BrokerError, KshareError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.records import Batch
+from kshare.spark.arrow import Counted, Rows
+from kshare.spark.connections import Connections, connections
+from kshare.spark.cursor import Cursor
+from kshare.spark.options import ReadOptions
+from kshare.spark.ranges import Range
+
+log = logging.getLogger("kshare.spark")
+
+ROWS = 10_000
+"""In a batch of columns: fewer cost more crossings to the JVM, more cost memory and no less time."""
+_BYTES = 32 << 20
+_EMPTY_S = 30.0
+"""How long a log may show nothing where there should be records: a new leader learns late how far it may show them."""
+_PAUSE_S = 0.05
+
+Wanted = tuple[Batch, Sequence[Counted]]
+"""A batch, and which of its offsets."""
+
+
+class DataLoss(KshareError):
+    """Records that were to be read are not there any more."""
+
+
+def read_ranges(
+    options: ReadOptions, ranges: Sequence[Range], *, is_committed_only: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """In the order of partitions and offsets."""
+    shared = connections(options.net_settings())
+    places = deque(_Place(options, mine, shared, is_committed_only) for mine in _by_place(ranges))
+    waiting: Future[Piece] | None = None
+    try:
+        while places:
+            place = places[0]
+            found = place.answer(waiting or place.ask())
+            if place.cursor.is_done:
+                places.popleft()
+            # Asked for before the work, which is done while the answer is on its way.
+            waiting = places[0].ask() if places else None
+            yield from place.columns(found)
+            if place.cursor.is_done:
+                yield from place.rest()
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+
+
+class _Place:
+    """One partition's share of the work."""
+
+    def __init__(
+        self, options: ReadOptions, ranges: Sequence[Range], shared: Connections, is_committed_only: bool
+    ) -> None:
+        one = ranges[0]
+        self.name = f"{one.topic}[{one.partition}]"
+        self._topic = one.topic
+        self._where = (UUID(one.topic_id).bytes, one.partition)
+        self._fails_on_loss = options.fail_on_data_loss
+        self._shared = shared
+        self._reader = shared.readers[is_committed_only]
+        counted: list[Counted] = [(each.first, each.last, each.delivery_count) for each in ranges]
+        self.cursor = Cursor(counted, shared.sizes.get(self._where))
+        self._rows = Rows(
+            one.topic,
+            one.partition,
+            include_headers=options.include_headers,
+            delivery_count=options.delivery_count,
+        )
+        self._empty_since: float | None = None
+
+    def ask(self) -> Future[Piece]:
+        return self._shared.submit(self._reader.piece, self._where, self.cursor.offset, self.cursor.room)
+
+    def answer(self, waiting: Future[Piece]) -> list[Wanted]:
+        """What of it is wanted; the cursor has moved on behind it."""
+        try:
+            piece = waiting.result()
+        except BrokerError as error:
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._on_out_of_range()
+            elif error.code == ErrorCode.UNKNOWN_TOPIC_ID:
+                self._lose(None, "the topic was deleted")
+            else:
+                raise self._failed(error) from None
+            return []
+        except KshareError as error:
+            raise self._failed(error) from None
+        before = self.cursor.offset
+        try:
+            found = self.cursor.take(piece)
+        except KshareError as error:
+            raise self._failed(error) from None
+        if self.cursor.offset == before:
+            self._on_nothing(piece)
+        else:
+            self._empty_since = None
+            self._shared.sizes[self._where] = self.cursor.bytes_per_offset or 0
+        return found
+
+    def columns(self, found: Iterable[Wanted]) -> Iterator[pa.RecordBatch]:
+        """What is full; what isn't waits for more."""
+        for batch, ranges in found:
+            try:
+                self._rows.add(batch, ranges)
+            except KshareError as error:
+                raise self._failed(error) from None
+            if self._rows.count >= ROWS or self._rows.size >= _BYTES:
+                yield self._rows.take()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        if self._rows.count:
+            yield self._rows.take()
+
+    def _on_out_of_range(self) -> None:
+        log_start, end = (self._log_offset(which) for which in (EARLIEST, LATEST))
+        if log_start > self.cursor.offset:
+            self._lose(log_start, f"the log begins at {log_start} now: retention or somebody removed them")
+        else:
+            self._lose(None, f"the log ends at {end}: its leader was elected without having them")
+
+    def _on_nothing(self, piece: Piece) -> None:
+        now = monotonic()
+        self._empty_since = self._empty_since or now
+        if now - self._empty_since > _EMPTY_S:
+            self._lose(
+                None, f"nothing stands there, though the log goes from {piece.log_start} to {piece.end}"
+            )
+        sleep(_PAUSE_S)
+
+    def _log_offset(self, which: int) -> int:
+        place = (self._topic, self._where[1])
+        try:
+            return self._shared.submit(log_offsets, self._shared.router, [place], which).result()[place]
+        except KshareError as error:
+            raise self._failed(error) from None
+
+    def _lose(self, log_start: int | None, why: str) -> None:
+        """All before `log_start`, or all that is left."""
+        lost = self.cursor.lose_before(log_start)
+        count = sum(last - first + 1 for first, last in lost)
+        named = ", ".join(f"{first} to {last}" for first, last in lost[:5]) + (", ..." if lost[5:] else "")
+        text = f"{self.name}: offsets {named} ({count} in all) are gone: {why}"
+        if self._fails_on_loss:
+            raise DataLoss(f'{text}. To go on without them write option("failOnDataLoss", "false")')
+        log.warning("%s; going on without them, as failOnDataLoss is false", text)
+
+    def _failed(self, error: KshareError) -> KshareError:
+        return KshareError(f"can't read {self.name} at offset {self.cursor.offset}: {error}")
+
+
+def _by_place(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+    """Ascending; ranges that overlap would give records twice, and are refused."""
+    for _, mine in groupby(sorted(ranges, key=_order), key=lambda one: (one.topic_id, one.partition)):
+        found = list(mine)
+        for one, other in pairwise(found):
+            if other.first <= one.last:
+                raise ValueError(f"ranges of {one.topic}[{one.partition}] overlap at offset {other.first}")
+        yield found
+
+
+def _order(one: Range) -> tuple[str, str, int, int]:
+    return one.topic, one.topic_id, one.partition, one.first
