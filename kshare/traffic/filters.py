@@ -1,0 +1,46 @@
+"""Which exchanges are shown: by API, topic, group and error. Findings and summaries take no notice of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kshare.protocol.error_codes import error_name
+from kshare.traffic.exchange import Exchange
+from kshare.traffic.mentions import Mentions
+from kshare.traffic.names import Names
+
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Of each kind one must fit, if there are any; letters may be small or large."""
+
+    apis: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    """Names or numbers of error codes, or `any`."""
+
+    def wants(self, exchange: Exchange, told: Mentions, names: Names) -> bool:
+        return (
+            (not self.apis or _among((exchange.api, str(exchange.api_key)), self.apis))
+            and (not self.groups or bool(told.groups & set(self.groups)))
+            and (not self.topics or bool(_topics(told, names) & set(self.topics)))
+            and (not self.errors or self._has_error(exchange, told))
+        )
+
+    def _has_error(self, exchange: Exchange, told: Mentions) -> bool:
+        has_any = bool(told.errors or exchange.problem)
+        if ANY in self.errors:
+            return has_any
+        return any(_among((error_name(code), str(code)), self.errors) for code in told.errors)
+
+
+def _topics(told: Mentions, names: Names) -> set[str]:
+    return told.topics | {names.topic(one) for one in told.topic_ids}
+
+
+def _among(texts: Iterable[str], wanted: Iterable[str]) -> bool:
+    return not {text.lower() for text in texts}.isdisjoint(one.lower() for one in wanted)

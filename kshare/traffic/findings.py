@@ -1,0 +1,107 @@
+"""What the linter says: a rule that was broken, by whom, and how.
+
+`Rule` is what all rules are made of. A rule decides one thing, says it in a sentence, and keeps no more than it needs
+for that; what happens to its findings isn't its affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
+
+from kshare.traffic.holdings import Member, Session
+from kshare.traffic.ledger import Beat, Ledger, Step
+from kshare.traffic.names import Names
+from kshare.traffic.turns import Partition
+
+
+class Level(StrEnum):
+    FORBIDDEN = "forbidden"
+    """The protocol doesn't allow it: brokers refuse it, or something is lost."""
+    HARMFUL = "harmful"
+    """Allowed, and it hurts."""
+
+
+class Remark(NamedTuple):
+    """What a rule says of a member; `subject` tells remarks apart that are to be shown each."""
+
+    member: Member | None
+    text: str
+    subject: object = None
+
+
+Remarks = Iterable[Remark]
+
+
+class Rule:
+    """One a file or a few to a subject; made once for a run of the linter."""
+
+    name: ClassVar[str]
+    level: ClassVar[Level]
+    about: ClassVar[str]
+    """Why it matters and what to do, in a sentence or two."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def on_turn(self, step: Step) -> Remarks:
+        return ()
+
+    def on_beat(self, beat: Beat) -> Remarks:
+        return ()
+
+    def on_time(self, ledger: Ledger, now: float) -> Remarks:
+        """About once a second, and at the end."""
+        return ()
+
+    def on_closed(self, member: Member, session: Session, now: float) -> Remarks:
+        """A connection has ended with this session open on it."""
+        return ()
+
+    def on_finish(self, ledger: Ledger, now: float) -> Remarks:
+        return ()
+
+    def where(self, partition: Partition) -> str:
+        return self.names.partition(*partition)
+
+
+@dataclass(slots=True, eq=False)
+class Finding:
+    """The first of its kind, or the tenth, the hundredth: what is in between is counted only."""
+
+    rule: str
+    level: Level
+    time: float
+    group: str
+    member: str
+    client_id: str | None
+    text: str
+    count: int = 1
+    """How often it was found so far."""
+
+
+def span_text(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def spans_text(spans: Iterable[tuple[int, int]], most: int = 3) -> str:
+    """90-99, 103, 107 and 4 more"""
+    texts = [span_text(first, last) for first, last in _joined(spans)]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Neighbours as one."""
+    current: tuple[int, int] | None = None
+    for first, last in spans:
+        if current and current[1] + 1 == first:
+            current = (current[0], last)
+        else:
+            if current:
+                yield current
+            current = (first, last)
+    if current:
+        yield current

@@ -1,0 +1,55 @@
+"""The first bytes of a request: which API, in which version. Says whether bytes can be the head of a request at all."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kshare.protocol import messages
+from kshare.protocol.message import Message
+
+_HEAD = struct.Struct(">hhih")
+_LONGEST_CLIENT_ID = 1000
+SHORTEST = _HEAD.size
+
+
+class Head(NamedTuple):
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_head(frame: memoryview) -> Head | None:
+    """The head of a frame (without its size); None if no request begins like that."""
+    if len(frame) < SHORTEST:
+        return None
+    api_key, version, correlation_id, length = _HEAD.unpack_from(frame)
+    if not 0 <= version < 100 or not 0 <= api_key < 200 or not -1 <= length <= _LONGEST_CLIENT_ID:
+        return None
+    if length < 0:
+        return Head(api_key, version, correlation_id, None)
+    if SHORTEST + length > len(frame):
+        return None
+    try:
+        client_id = str(frame[SHORTEST : SHORTEST + length], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    return Head(api_key, version, correlation_id, client_id)
+
+
+def is_familiar(head: Head) -> bool:
+    """Whether it is also a request that kshare knows, with a client id that people could have chosen."""
+    cls = request_class(head.api_key)
+    return (
+        cls is not None
+        and cls.VERSIONS[0] <= head.version <= cls.VERSIONS[1]
+        and head.correlation_id >= 0
+        and (head.client_id or "").isprintable()
+    )
+
+
+def request_class(api_key: int) -> type[Message] | None:
+    name = messages.REQUESTS.get(api_key)
+    cls: type[Message] | None = getattr(messages, name) if name else None
+    return cls

@@ -1,0 +1,154 @@
+"""What a member holds, and what became of what it held: the standing of each offset that it acknowledges.
+
+Decides whether an acknowledgement was for something held, and if not, why not. Goes by what was seen alone: a lock that
+is taken for expired here has certainly expired, for it began before its answer came by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from kshare.traffic.latencies import Latencies
+from kshare.traffic.ranges import Ranges
+from kshare.traffic.turns import Acknowledged, Partition
+
+_MOST_REMEMBERED = 500
+"""Pieces a partition of what isn't held any more: only to say why, so the oldest may be forgotten."""
+
+
+class Standing(Enum):
+    """Of offsets that are acknowledged."""
+
+    HELD = auto()
+    EXPIRED = auto()
+    """The lock ran out before."""
+    SETTLED = auto()
+    """Acknowledged before."""
+    LOST = auto()
+    """Acquired in a session that has ended."""
+    ELSEWHERE = auto()
+    """Held, but from another broker."""
+    NEVER = auto()
+    """Not acquired by this member."""
+    UNSEEN = auto()
+    """The session began before we looked."""
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """Of records that came in one answer with the same delivery count."""
+
+    acquired_at: float
+    deadline: float
+    delivery_count: int
+    renewals: int = 0
+    is_reported: bool = False
+
+
+class Judged(NamedTuple):
+    """Part of an acknowledgement: one type, one standing."""
+
+    partition: Partition
+    first: int
+    last: int
+    type: int
+    standing: Standing
+    lease: Lease | None
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """What a member and a broker believe of each other."""
+
+    server: str
+    connection: int
+    opened_at: float
+    is_partial: bool
+    """We didn't see it begin."""
+    epoch: int = 0
+    """Of the last request that the broker took."""
+    last_ended: float = 0.0
+    partitions: dict[Partition, float] = field(default_factory=dict)
+    """In the broker's session, and since when."""
+    held: dict[Partition, Ranges[Lease]] = field(default_factory=dict)
+
+    def leases(self) -> Iterator[tuple[Partition, int, Lease]]:
+        """Partition, number of records, lease."""
+        for partition, ranges in self.held.items():
+            for piece in ranges:
+                yield partition, piece.size, piece.value
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    group: str
+    id: str
+    client_id: str | None
+    sessions: dict[str, Session] = field(default_factory=dict)
+    past: dict[Partition, Ranges[Standing]] = field(default_factory=dict)
+    heartbeat_at: float | None = None
+    heartbeat_ms: int = 0
+    assignment: frozenset[Partition] | None = None
+    assigned_at: float = 0.0
+    has_left: bool = False
+    fetches: int = 0
+    acquired: int = 0
+    redelivered: int = 0
+    acknowledged: dict[int, int] = field(default_factory=dict)
+    """Records by type."""
+    refused: int = 0
+    resets: int = 0
+    lock_ms: int = 0
+    latencies: Latencies = field(default_factory=Latencies)
+
+    def judge(self, ack: Acknowledged, session: Session | None, now: float) -> list[Judged]:
+        found = []
+        held = session.held.get(ack.partition) if session else None
+        for first, last, kind in ack.runs() if ack.is_well_formed else ():
+            for piece in (held or Ranges[Lease]()).look(first, last):
+                if piece.value is not None:
+                    standing = Standing.EXPIRED if now > piece.value.deadline else Standing.HELD
+                    found.append(Judged(ack.partition, piece.first, piece.last, kind, standing, piece.value))
+                else:
+                    found += self._unheld(ack.partition, piece.first, piece.last, kind, session)
+        return found
+
+    def _unheld(
+        self, partition: Partition, first: int, last: int, kind: int, session: Session | None
+    ) -> Iterator[Judged]:
+        past = self.past.get(partition) or Ranges[Standing]()
+        unseen = session is None or session.is_partial
+        for piece in past.look(first, last):
+            standing = piece.value
+            if standing is None and self._is_held_elsewhere(partition, piece.first, session):
+                standing = Standing.ELSEWHERE
+            if standing is None:
+                standing = Standing.UNSEEN if unseen else Standing.NEVER
+            yield Judged(partition, piece.first, piece.last, kind, standing, None)
+
+    def _is_held_elsewhere(self, partition: Partition, offset: int, session: Session | None) -> bool:
+        return any(
+            other is not session
+            and partition in other.held
+            and other.held[partition].look(offset, offset)[0].value is not None
+            for other in self.sessions.values()
+        )
+
+    def remember(self, partition: Partition, first: int, last: int, standing: Standing) -> None:
+        """Why these offsets aren't held any more."""
+        self.past.setdefault(partition, Ranges(_MOST_REMEMBERED)).put(first, last, standing)
+
+    def end_session(self, session: Session) -> None:
+        """All that it held goes back to the group."""
+        for partition, ranges in session.held.items():
+            for piece in ranges:
+                self.remember(partition, piece.first, piece.last, Standing.LOST)
+        if self.sessions.get(session.server) is session:
+            del self.sessions[session.server]

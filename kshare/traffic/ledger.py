@@ -1,0 +1,198 @@
+"""The ledger: members, their sessions and what they hold, kept up to date by the turns that pass by.
+
+Decides what a broker must believe after each turn, from its answer: an acknowledgement counts if it wasn't refused, a
+session ends with its connection. Judges nothing: rules look at the steps that come out of here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from kshare.traffic.exchange import Exchange
+from kshare.traffic.holdings import Judged, Lease, Member, Session, Standing
+from kshare.traffic.ranges import Ranges
+from kshare.traffic.turns import CLOSING, OPENING, RENEW, Turn
+
+_ENDS_SESSION = {ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.SHARE_SESSION_LIMIT_REACHED}
+_LEAVING = -1
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A turn with what was believed before it."""
+
+    turn: Turn
+    member: Member
+    session: Session | None
+    """As it is after the turn, or was before it ended."""
+    previous_epoch: int | None
+    """None: there was no session that we know of."""
+    previous_ended: float
+    was_partial: bool
+    judged: list[Judged] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Beat:
+    """A heartbeat with what was believed before it."""
+
+    exchange: Exchange
+    member: Member
+    epoch: int
+    error: int
+    previous_at: float | None
+    previous_ms: int
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.members: dict[tuple[str, str], Member] = {}
+
+    def turn(self, turn: Turn) -> Step:
+        exchange = turn.exchange
+        member = self._member(turn.group, turn.member, exchange)
+        session = member.sessions.get(exchange.connection.server)
+        step = Step(
+            turn,
+            member,
+            session,
+            session.epoch if session else None,
+            session.last_ended if session else 0.0,
+            session is None or session.is_partial,
+        )
+        for ack in turn.acknowledged:
+            step.judged += member.judge(ack, session, exchange.asked_at)
+        _count(step)
+        if turn.is_answered:
+            self._apply(step)
+        return step
+
+    def beat(self, exchange: Exchange) -> Beat | None:
+        request, response = exchange.request, exchange.response
+        if not isinstance(request, ShareGroupHeartbeatRequest):
+            return None
+        member = self._member(request.group_id, request.member_id, exchange)
+        beat = Beat(exchange, member, request.member_epoch, 0, member.heartbeat_at, member.heartbeat_ms)
+        member.heartbeat_at = exchange.asked_at
+        if request.member_epoch == _LEAVING:
+            member.has_left = True
+        elif isinstance(response, ShareGroupHeartbeatResponse):
+            beat.error = response.error_code
+            member.has_left = False
+            member.heartbeat_ms = response.heartbeat_interval_ms or member.heartbeat_ms
+            if response.assignment is not None:
+                member.assignment = frozenset(
+                    (topic.topic_id, number)
+                    for topic in response.assignment.topic_partitions
+                    for number in topic.partitions
+                )
+                member.assigned_at = exchange.ended_at
+        return beat
+
+    def connection_closed(self, number: int) -> list[tuple[Member, Session]]:
+        """The sessions that end with it."""
+        ended = [
+            (member, session)
+            for member in self.members.values()
+            for session in list(member.sessions.values())
+            if session.connection == number
+        ]
+        for member, session in ended:
+            member.end_session(session)
+        return ended
+
+    def sessions(self) -> Iterator[tuple[Member, Session]]:
+        for member in self.members.values():
+            for session in member.sessions.values():
+                yield member, session
+
+    def _member(self, group: str, member_id: str, exchange: Exchange) -> Member:
+        key = (group, member_id)
+        if key not in self.members:
+            self.members[key] = Member(group, member_id, exchange.client_id)
+        return self.members[key]
+
+    # --- what a turn changes
+
+    def _apply(self, step: Step) -> None:
+        turn, member, session = step.turn, step.member, step.session
+        exchange = turn.exchange
+        if turn.error:
+            if session and turn.error in _ENDS_SESSION:
+                member.end_session(session)
+                member.resets += 1
+            return
+        if turn.epoch == OPENING or session is None:
+            if session:
+                member.end_session(session)
+                member.resets += 1
+            server, number = exchange.connection.server, exchange.connection.number
+            session = Session(server, number, exchange.asked_at, turn.epoch != OPENING)
+            member.sessions[server] = step.session = session
+        session.connection = exchange.connection.number
+        session.last_ended = exchange.ended_at
+        session.epoch = turn.epoch
+        self._settle(step, session)
+        self._acquire(turn, member, session)
+        if turn.fetch:
+            for partition in turn.named:
+                session.partitions.setdefault(partition, exchange.ended_at)
+        for partition in turn.forgotten:
+            session.partitions.pop(partition, None)
+        if turn.epoch == CLOSING:
+            member.end_session(session)
+
+    def _settle(self, step: Step, session: Session) -> None:
+        turn, member = step.turn, step.member
+        refused = turn.refused()
+        for one in step.judged:
+            held = session.held.get(one.partition)
+            if one.partition in refused:
+                if one.standing is Standing.EXPIRED and held:
+                    held.take(one.first, one.last)
+                    member.remember(one.partition, one.first, one.last, Standing.EXPIRED)
+                continue
+            if one.type == RENEW and one.lease and held:
+                deadline = turn.exchange.ended_at + turn.lock_ms / 1000
+                lease = Lease(
+                    one.lease.acquired_at, deadline, one.lease.delivery_count, one.lease.renewals + 1
+                )
+                held.put(one.first, one.last, lease)
+            elif one.type != RENEW:
+                if held:
+                    held.take(one.first, one.last)
+                member.remember(one.partition, one.first, one.last, Standing.SETTLED)
+
+    def _acquire(self, turn: Turn, member: Member, session: Session) -> None:
+        if not turn.acquired:
+            return
+        now = turn.exchange.ended_at
+        member.lock_ms = turn.lock_ms or member.lock_ms
+        leases: dict[int, Lease] = {}
+        for one in turn.acquired:
+            lease = leases.get(one.delivery_count)
+            if lease is None:
+                lease = leases[one.delivery_count] = Lease(now, now + turn.lock_ms / 1000, one.delivery_count)
+            session.held.setdefault(one.partition, Ranges()).put(one.first, one.last, lease)
+            if one.partition in member.past:
+                member.past[one.partition].take(one.first, one.last)
+
+
+def _count(step: Step) -> None:
+    turn, member = step.turn, step.member
+    member.fetches += turn.fetch is not None
+    for one in turn.acquired:
+        member.acquired += one.size
+        member.redelivered += one.size if one.delivery_count > 1 else 0
+    refused = turn.refused()
+    for judged in step.judged:
+        if turn.error or judged.partition in refused:
+            member.refused += judged.size
+            continue
+        member.acknowledged[judged.type] = member.acknowledged.get(judged.type, 0) + judged.size
+        if judged.lease and judged.type != RENEW:
+            member.latencies.add(turn.exchange.asked_at - judged.lease.acquired_at, judged.size)

@@ -1,0 +1,93 @@
+"""The linter: asks every rule, and decides which of their remarks are worth saying.
+
+The first of a kind is said at once, then the tenth, the hundredth and so on; all are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kshare.traffic.findings import Finding, Remark, Remarks, Rule
+from kshare.traffic.holdings import Member
+from kshare.traffic.ledger import Beat, Ledger, Step
+from kshare.traffic.names import Names
+from kshare.traffic.rules import RULES
+
+_LOOK_EVERY_S = 1.0
+
+
+class Linter:
+    def __init__(self, ledger: Ledger, names: Names) -> None:
+        self._ledger = ledger
+        self._rules = [rule(names) for rule in RULES]
+        self._found: dict[tuple[object, ...], Finding] = {}
+        self._looked_at = float("-inf")
+
+    @property
+    def findings(self) -> list[Finding]:
+        """One of each kind, with its count."""
+        return list(self._found.values())
+
+    def turn(self, step: Step) -> list[Finding]:
+        time = step.turn.exchange.ended_at
+        return [said for rule in self._rules for said in self._say(rule, rule.on_turn(step), time)]
+
+    def beat(self, beat: Beat) -> list[Finding]:
+        time = beat.exchange.ended_at
+        return [said for rule in self._rules for said in self._say(rule, rule.on_beat(beat), time)]
+
+    def time(self, now: float) -> list[Finding]:
+        """What follows from time alone."""
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return []
+        self._looked_at = now
+        return self._look(now)
+
+    def closed(self, number: int, now: float) -> list[Finding]:
+        return [
+            said
+            for member, session in self._ledger.connection_closed(number)
+            for rule in self._rules
+            for said in self._say(rule, rule.on_closed(member, session, now), now)
+        ]
+
+    def finish(self, now: float) -> list[Finding]:
+        return self._look(now) + [
+            said for rule in self._rules for said in self._say(rule, rule.on_finish(self._ledger, now), now)
+        ]
+
+    def _look(self, now: float) -> list[Finding]:
+        return [
+            said for rule in self._rules for said in self._say(rule, rule.on_time(self._ledger, now), now)
+        ]
+
+    def _say(self, rule: Rule, remarks: Remarks, time: float) -> Iterator[Finding]:
+        for remark in remarks:
+            if finding := self._count(rule, remark, time):
+                yield finding
+
+    def _count(self, rule: Rule, remark: Remark, time: float) -> Finding | None:
+        member = remark.member
+        key = (rule.name, member, remark.subject)
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = _finding(rule, member, remark.text, time)
+            return _finding(rule, member, remark.text, time)
+        known.count += 1
+        if not _is_round(known.count):
+            return None
+        said = _finding(rule, member, remark.text, time)
+        said.count = known.count
+        return said
+
+
+def _finding(rule: Rule, member: Member | None, text: str, time: float) -> Finding:
+    group, name, client = (member.group, member.id, member.client_id) if member else ("", "", None)
+    return Finding(rule.name, rule.level, time, group, name, client, text)
+
+
+def _is_round(count: int) -> bool:
+    """10, 100, 1000 ..."""
+    while count % 10 == 0:
+        count //= 10
+    return count == 1

@@ -1,0 +1,59 @@
+"""What ids stand for: topics and nodes, learnt from the answers that pass by.
+
+Decides how a topic is written whose name nobody has said yet.
+"""
+
+from __future__ import annotations
+
+from kshare.protocol.json_form import uuid_text
+from kshare.protocol.messages.create_topics_response import CreateTopicsResponse
+from kshare.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from kshare.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
+from kshare.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from kshare.protocol.messages.metadata_response import MetadataResponse
+from kshare.traffic.exchange import Exchange
+
+_NO_TOPIC = bytes(16)
+_SHORT_ID = 8
+
+
+class Names:
+    def __init__(self) -> None:
+        self._topics: dict[bytes, str] = {}
+        self._nodes: dict[str, int] = {}
+
+    def topic(self, topic_id: bytes) -> str:
+        """Its name, or the beginning of its id."""
+        known = self._topics.get(topic_id)
+        return known if known is not None else f"{uuid_text(topic_id)[:_SHORT_ID]}…"
+
+    def partition(self, topic_id: bytes, number: int) -> str:
+        """orders-0"""
+        return f"{self.topic(topic_id)}-{number}"
+
+    def node(self, server: str) -> str:
+        """The node's number, or its address as long as that is all we know."""
+        number = self._nodes.get(server)
+        return server if number is None else f"node {number}"
+
+    def learn(self, exchange: Exchange) -> None:
+        match exchange.response:
+            case MetadataResponse() | DescribeTopicPartitionsResponse() | CreateTopicsResponse() as told:
+                for topic in told.topics:
+                    if topic.name and topic.topic_id != _NO_TOPIC:
+                        self._topics[topic.topic_id] = topic.name
+        match exchange.response:
+            case MetadataResponse() as metadata:
+                for one in metadata.brokers:
+                    self._nodes[_address(one.host, one.port)] = one.node_id
+            case DescribeClusterResponse() as described:
+                for broker in described.brokers:
+                    self._nodes[_address(broker.host, broker.port)] = broker.broker_id
+            case FindCoordinatorResponse() as found:
+                for coordinator in found.coordinators:
+                    if coordinator.node_id >= 0 and coordinator.host:
+                        self._nodes[_address(coordinator.host, coordinator.port)] = coordinator.node_id
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

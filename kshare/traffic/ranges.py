@@ -1,0 +1,82 @@
+"""Ranges of offsets that don't overlap, each with a value. What is put beside its equal becomes one with it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+
+class Piece(NamedTuple, Generic[ValueT]):
+    first: int
+    last: int
+    value: ValueT
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class Ranges(Generic[ValueT]):
+    """`most`: how many pieces are kept at most; the lowest go first."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._firsts: list[int] = []
+        self._pieces: list[Piece[ValueT]] = []
+
+    def __iter__(self) -> Iterator[Piece[ValueT]]:
+        return iter(self._pieces)
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def put(self, first: int, last: int, value: ValueT) -> None:
+        """In the place of whatever was there."""
+        self.take(first, last)
+        at = bisect_left(self._firsts, first)
+        start, end = at, at
+        if at and self._pieces[at - 1].last == first - 1 and self._pieces[at - 1].value is value:
+            start, first = at - 1, self._pieces[at - 1].first
+        if at < len(self._pieces) and self._firsts[at] == last + 1 and self._pieces[at].value is value:
+            end, last = at + 1, self._pieces[at].last
+        self._firsts[start:end] = [first]
+        self._pieces[start:end] = [Piece(first, last, value)]
+        if self._most is not None and len(self._pieces) > self._most:
+            del self._firsts[0], self._pieces[0]
+
+    def look(self, first: int, last: int) -> list[Piece[ValueT | None]]:
+        """All of the range in ascending order; None for what isn't there."""
+        found: list[Piece[ValueT | None]] = []
+        for piece in self._pieces[self._begin(first) :]:
+            if piece.first > last:
+                break
+            if piece.first > first:
+                found.append(Piece(first, piece.first - 1, None))
+            first = max(first, piece.first)
+            found.append(Piece(first, min(last, piece.last), piece.value))
+            first = found[-1].last + 1
+        if first <= last:
+            found.append(Piece(first, last, None))
+        return found
+
+    def take(self, first: int, last: int) -> None:
+        """Remove all of the range."""
+        start = end = self._begin(first)
+        left: list[Piece[ValueT]] = []
+        while end < len(self._pieces) and self._pieces[end].first <= last:
+            piece = self._pieces[end]
+            if piece.first < first:
+                left.append(Piece(piece.first, first - 1, piece.value))
+            if piece.last > last:
+                left.append(Piece(last + 1, piece.last, piece.value))
+            end += 1
+        self._firsts[start:end] = [piece.first for piece in left]
+        self._pieces[start:end] = left
+
+    def _begin(self, first: int) -> int:
+        """The first piece that ends at or behind `first`."""
+        at = bisect_right(self._firsts, first) - 1
+        return at if at >= 0 and self._pieces[at].last >= first else at + 1

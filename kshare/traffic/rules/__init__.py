@@ -1,0 +1,14 @@
+"""Every rule of the linter, by subject."""
+
+from __future__ import annotations
+
+from kshare.traffic.findings import Rule
+from kshare.traffic.rules import acknowledgements, fetches, locks, membership, sessions
+
+RULES: tuple[type[Rule], ...] = (
+    *sessions.RULES,
+    *acknowledgements.RULES,
+    *locks.RULES,
+    *fetches.RULES,
+    *membership.RULES,
+)

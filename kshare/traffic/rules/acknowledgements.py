@@ -1,0 +1,212 @@
+"""Acknowledgements: for what is held, in good form, in time, to whom it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import ClassVar
+
+from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
+from kshare.traffic.holdings import Judged, Standing
+from kshare.traffic.ledger import Step
+from kshare.traffic.turns import CLOSING, OPENING, RENEW, TYPE_NAMES, Partition
+
+
+class _OfStanding(Rule):
+    """Acknowledgements of records that stand so."""
+
+    standing: ClassVar[Standing]
+    saying: ClassVar[str]
+
+    def on_turn(self, step: Step) -> Remarks:
+        if step.turn.epoch == OPENING:
+            return  # that is another rule's affair
+        for partition, found in _by_partition(step.judged, self.standing):
+            yield Remark(step.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
+
+
+class NotAcquired(_OfStanding):
+    name = "not-acquired"
+    level = Level.FORBIDDEN
+    standing = Standing.NEVER
+    saying = "acknowledged, but never acquired by this member"
+    about = (
+        "Only what the member acquired can be acknowledged. The broker refuses all of the partition's ranges in the "
+        "request, the good ones too."
+    )
+
+
+class AfterTheLock(_OfStanding):
+    name = "after-the-lock"
+    level = Level.FORBIDDEN
+    standing = Standing.EXPIRED
+    saying = "acknowledged after the lock had run out"
+    about = (
+        "The records belong to the group again, and come to somebody else. Take fewer at a time, renew locks while "
+        "work goes on, or raise share.record.lock.duration.ms."
+    )
+
+
+class SettledTwice(_OfStanding):
+    name = "settled-twice"
+    level = Level.FORBIDDEN
+    standing = Standing.SETTLED
+    saying = "acknowledged again"
+    about = (
+        "A record is settled once for each delivery. The second time is INVALID_RECORD_STATE for all of the "
+        "partition's ranges in the request."
+    )
+
+
+class LostSession(_OfStanding):
+    name = "lost-session"
+    level = Level.FORBIDDEN
+    standing = Standing.LOST
+    saying = "acknowledged, though acquired in a session that has ended"
+    about = (
+        "All that a session acquired goes back to the group when it ends. Acknowledgements that are still queued then "
+        "are failed to the user, never sent in the next session."
+    )
+
+
+class WrongBroker(_OfStanding):
+    name = "wrong-broker"
+    level = Level.FORBIDDEN
+    standing = Standing.ELSEWHERE
+    saying = "acknowledged to another broker than the one it came from"
+    about = (
+        "Acknowledgements go to the broker that delivered the records, in its session. If the leader has moved, they "
+        "are lost: fail them to the user."
+    )
+
+
+class TypesLength(Rule):
+    name = "types-length"
+    level = Level.FORBIDDEN
+    about = (
+        "A range carries one type for all of its offsets, or one for each; anything else is INVALID_REQUEST."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        for ack in step.turn.acknowledged:
+            if not ack.is_well_formed:
+                offsets = ack.last - ack.first + 1
+                yield Remark(
+                    step.member,
+                    f"{self.where(ack.partition)} {ack.first}-{ack.last}: {len(ack.types)} types for {offsets} offsets",
+                )
+
+
+class RangesOutOfOrder(Rule):
+    name = "ranges-out-of-order"
+    level = Level.FORBIDDEN
+    about = "The ranges of a partition ascend and don't overlap; otherwise all of them are INVALID_REQUEST."
+
+    def on_turn(self, step: Step) -> Remarks:
+        for one, next_one in pairwise(step.turn.acknowledged):
+            if one.partition == next_one.partition and next_one.first <= one.last:
+                yield Remark(
+                    step.member,
+                    f"{self.where(one.partition)} {next_one.first}-{next_one.last} behind {one.first}-{one.last}",
+                )
+
+
+class UnknownType(Rule):
+    name = "unknown-type"
+    level = Level.FORBIDDEN
+    about = "There are the types 0 gap, 1 accept, 2 release, 3 reject and 4 renew; another one is INVALID_REQUEST."
+
+    def on_turn(self, step: Step) -> Remarks:
+        for ack in step.turn.acknowledged:
+            strange = sorted(set(ack.types) - TYPE_NAMES.keys())
+            if strange:
+                yield Remark(
+                    step.member, f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {strange[0]}"
+                )
+
+
+class RenewUnsaid(Rule):
+    name = "renew-unsaid"
+    level = Level.FORBIDDEN
+    about = "A request that renews locks (type 4) says so with IsRenewAck; without it it is INVALID_REQUEST."
+
+    def on_turn(self, step: Step) -> Remarks:
+        renewing = [ack for ack in step.turn.acknowledged if RENEW in ack.types]
+        if renewing and not step.turn.is_renewing:
+            first = renewing[0]
+            yield Remark(
+                step.member, f"{self.where(first.partition)} {first.first}-{first.last} renewed without it"
+            )
+
+
+class RenewAndFetch(Rule):
+    name = "renew-and-fetch"
+    level = Level.FORBIDDEN
+    about = (
+        "A ShareFetch that renews locks asks for no records: MaxWaitMs, MinBytes, MaxBytes and MaxRecords are 0, or "
+        "all of it is INVALID_REQUEST. ShareAcknowledge renews as well, and is simpler."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        fetch = step.turn.fetch
+        if fetch is None or not fetch.is_renew_ack:
+            return
+        limits = {
+            "MaxWaitMs": fetch.max_wait_ms,
+            "MinBytes": fetch.min_bytes,
+            "MaxBytes": fetch.max_bytes,
+            "MaxRecords": fetch.max_records,
+        }
+        wrong = [f"{name} {value}" for name, value in limits.items() if value]
+        if wrong:
+            yield Remark(step.member, f"IsRenewAck with {', '.join(wrong)}")
+
+
+class PartlyHeld(Rule):
+    name = "good-with-bad"
+    level = Level.HARMFUL
+    about = (
+        "Acknowledging is all or nothing for a partition and request: one lost record undoes the good ones beside it. "
+        "Leave lost ones out; if it was refused, send the rest again in smaller pieces while the locks last."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        refused = step.turn.refused()
+        for partition in dict.fromkeys(one.partition for one in step.judged if one.partition in refused):
+            mine = [one for one in step.judged if one.partition == partition]
+            good = sum(one.size for one in mine if one.standing is Standing.HELD)
+            bad = sum(one.size for one in mine if one.standing not in (Standing.HELD, Standing.UNSEEN))
+            if good and bad and step.turn.epoch != CLOSING:
+                yield Remark(
+                    step.member,
+                    f"{self.where(partition)}: {bad} records spoilt the acknowledgement of {good}",
+                )
+
+
+def _by_partition(
+    judged: list[Judged], standing: Standing
+) -> Iterator[tuple[Partition, list[tuple[int, int]]]]:
+    found: dict[Partition, list[tuple[int, int]]] = {}
+    for one in judged:
+        if one.standing is standing:
+            found.setdefault(one.partition, []).append((one.first, one.last))
+    yield from found.items()
+
+
+def _spans(found: list[tuple[int, int]]) -> str:
+    return spans_text(sorted(found))
+
+
+RULES = (
+    NotAcquired,
+    AfterTheLock,
+    SettledTwice,
+    LostSession,
+    WrongBroker,
+    TypesLength,
+    RangesOutOfOrder,
+    UnknownType,
+    RenewUnsaid,
+    RenewAndFetch,
+    PartlyHeld,
+)

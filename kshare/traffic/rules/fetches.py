@@ -1,0 +1,156 @@
+"""Fetches: from the right broker, of the right partitions, of a sensible size."""
+
+from __future__ import annotations
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.traffic.findings import Level, Remark, Remarks, Rule
+from kshare.traffic.holdings import Member
+from kshare.traffic.ledger import Step
+from kshare.traffic.names import Names
+from kshare.traffic.turns import CLOSING, Partition
+
+_SMALL, _SMALL_IN_A_ROW = 10, 20
+_SHORT_WAIT_MS, _EMPTY_IN_A_ROW = 10, 50
+_PATIENCE_S = 10.0
+"""How long a partition may stay in a session that the member lost: until the next fetch at the latest."""
+_STALE_FETCHES = 3
+_MOVED_IN_A_ROW = 3
+_MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+_GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+class _InARow(Rule):
+    """Counts, for each member, how often something happened without a break."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self._counts: dict[object, int] = {}
+
+    def count(self, key: object, is_so: bool) -> int:
+        self._counts[key] = self._counts.get(key, 0) + 1 if is_so else 0
+        return self._counts[key]
+
+
+class SmallFetches(_InARow):
+    name = "small-fetches"
+    level = Level.HARMFUL
+    about = (
+        "Each fetch asks for a handful of records, and each costs a round trip and an acknowledgement. There were more "
+        "records to be had: raise max.poll.records (max_records), or use several consumers."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        fetch = step.turn.fetch
+        if fetch is None or fetch.is_renew_ack or step.turn.epoch == CLOSING or not step.turn.is_answered:
+            return
+        brought = sum(one.size for one in step.turn.acquired)
+        is_small = 0 < fetch.max_records <= _SMALL <= max(brought, fetch.max_records)
+        is_full = brought >= fetch.max_records
+        if self.count(step.member, is_small and is_full) >= _SMALL_IN_A_ROW:
+            yield Remark(
+                step.member,
+                f"{self._counts[step.member]} fetches in a row of at most {fetch.max_records} records, all full",
+                "all",
+            )
+
+
+class BusyPolling(_InARow):
+    name = "busy-polling"
+    level = Level.HARMFUL
+    about = (
+        "Fetches that don't wait come back empty one after another: work for the broker without any use. Let the "
+        "broker wait for records (fetch.max.wait.ms)."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        fetch = step.turn.fetch
+        if fetch is None or fetch.is_renew_ack or not step.turn.is_answered:
+            return
+        is_so = fetch.max_wait_ms < _SHORT_WAIT_MS and not step.turn.acquired and not step.turn.acknowledged
+        if self.count(step.member, is_so) >= _EMPTY_IN_A_ROW:
+            yield Remark(
+                step.member,
+                f"{self._counts[step.member]} empty fetches in a row that wait {fetch.max_wait_ms} ms",
+                "all",
+            )
+
+
+class NeverForgotten(Rule):
+    name = "never-forgotten"
+    level = Level.HARMFUL
+    about = (
+        "A partition stays in the session though the member isn't assigned it: the broker goes on delivering from it, "
+        "to nobody's use. Name it in ForgottenTopicsData; what was named only to be acknowledged belongs to it as well."
+    )
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self._stale: dict[tuple[Member, str, Partition], int] = {}
+
+    def on_turn(self, step: Step) -> Remarks:
+        member, session = step.member, step.session
+        if step.turn.fetch is None or session is None or member.assignment is None:
+            return
+        now = step.turn.exchange.ended_at
+        for partition, since in session.partitions.items():
+            key = (member, session.server, partition)
+            if partition in member.assignment:
+                self._stale.pop(key, None)
+                continue
+            self._stale[key] = self._stale.get(key, 0) + 1
+            began = max(since, member.assigned_at)
+            if self._stale[key] > _STALE_FETCHES and now - began > _PATIENCE_S:
+                yield Remark(
+                    member,
+                    f"{self.where(partition)} is still fetched from {self.names.node(session.server)}, "
+                    f"{now - began:.0f} s after it was assigned to somebody else",
+                    partition,
+                )
+
+
+class NotTheLeader(_InARow):
+    name = "not-the-leader"
+    level = Level.HARMFUL
+    about = (
+        "The partition is led by another broker, as each answer says. Refresh metadata, or follow CurrentLeader and "
+        "NodeEndpoints of the answer, and forget the partition here."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        if step.turn.fetch is None:
+            return
+        moved = {one.partition for one in step.turn.errors if one.code in _MOVED}
+        for partition in {*step.turn.named, *moved}:
+            key = (step.member, step.turn.exchange.connection.server, partition)
+            if self.count(key, partition in moved) >= _MOVED_IN_A_ROW:
+                yield Remark(
+                    step.member,
+                    f"{self.where(partition)} asked for {self._counts[key]} times from "
+                    f"{self.names.node(key[1])}, which doesn't lead it",
+                    partition,
+                )
+
+
+class NoSuchTopic(_InARow):
+    name = "no-such-topic"
+    level = Level.HARMFUL
+    about = (
+        "The topic id isn't known to the broker. Right after a topic's creation that passes; later it was deleted, or "
+        "made anew under another id: refresh metadata, and forget it."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        if step.turn.fetch is None:
+            return
+        gone = {one.partition for one in step.turn.errors if one.code in _GONE}
+        for partition in {*step.turn.named, *gone}:
+            key = (step.member, partition)
+            if self.count(key, partition in gone) >= _EMPTY_IN_A_ROW // 5:
+                yield Remark(
+                    step.member,
+                    f"{self.where(partition)} asked for {self._counts[key]} times in vain",
+                    partition,
+                )
+
+
+RULES = (SmallFetches, BusyPolling, NeverForgotten, NotTheLeader, NoSuchTopic)

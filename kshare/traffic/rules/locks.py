@@ -1,0 +1,129 @@
+"""Locks: who holds, for how long, and whether anything comes of it."""
+
+from __future__ import annotations
+
+from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
+from kshare.traffic.holdings import Member
+from kshare.traffic.ledger import Ledger, Step
+from kshare.traffic.turns import RENEW, TYPE_NAMES, Partition
+
+_MANY_RENEWALS = 10
+_LATE_PART = 0.8
+"""Of the lock: whoever takes longer is about to lose it."""
+_DELIVERIES = 3
+
+
+class LockRanOut(Rule):
+    name = "lock-ran-out"
+    level = Level.HARMFUL
+    about = (
+        "Records were held until their lock ran out, so they come again, to this member or another. Take fewer at a "
+        "time, renew while work goes on, or raise share.record.lock.duration.ms."
+    )
+
+    def on_time(self, ledger: Ledger, now: float) -> Remarks:
+        for member, session in ledger.sessions():
+            found: dict[Partition, int] = {}
+            for partition, count, lease in session.leases():
+                if lease.deadline < now and not lease.is_reported:
+                    found[partition] = found.get(partition, 0) + count
+            for _, _, lease in session.leases():
+                lease.is_reported |= lease.deadline < now
+            for partition, count in found.items():
+                yield Remark(
+                    member, f"{count} records of {self.where(partition)} were held until the lock ran out"
+                )
+
+
+class NeverAcknowledges(Rule):
+    name = "never-acknowledges"
+    level = Level.HARMFUL
+    about = (
+        "The member takes records and lets every lock run out. Others get them later, and after the last delivery "
+        "they are given up. With explicit acknowledgement something has to acknowledge; look for a stuck handler."
+    )
+
+    def on_time(self, ledger: Ledger, now: float) -> Remarks:
+        for member, session in ledger.sessions():
+            settled = sum(count for kind, count in member.acknowledged.items() if kind != RENEW)
+            expired = sum(count for _, count, lease in session.leases() if lease.deadline < now)
+            if expired and not settled:
+                yield Remark(
+                    member,
+                    f"{member.acquired} records taken, {expired} locks run out, not one acknowledged",
+                    "all",
+                )
+
+
+class EndlessRenewals(Rule):
+    name = "endless-renewals"
+    level = Level.HARMFUL
+    about = (
+        "A record whose lock is renewed again and again is nobody's: no error shows, nobody else gets it. Limit how "
+        "long a record may be worked on, then release or reject it."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        for one in step.judged:
+            if one.type == RENEW and one.lease and one.lease.renewals + 1 >= _MANY_RENEWALS:
+                held = step.turn.exchange.asked_at - one.lease.acquired_at
+                yield Remark(
+                    step.member,
+                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} renewed "
+                    f"{one.lease.renewals + 1} times in {held:.0f} s",
+                )
+
+
+class SlowAcknowledgements(Rule):
+    name = "slow-acknowledgements"
+    level = Level.HARMFUL
+    about = (
+        "Records were acknowledged when most of their lock had passed; a little more load and locks run out. Take "
+        "fewer at a time, or renew."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        now = step.turn.exchange.asked_at
+        worst = 0.0
+        count = 0
+        for one in step.judged:
+            if one.lease is None or one.type == RENEW or one.lease.renewals or now > one.lease.deadline:
+                continue
+            part = (now - one.lease.acquired_at) / max(one.lease.deadline - one.lease.acquired_at, 1e-9)
+            if part > _LATE_PART:
+                worst, count = max(worst, part), count + one.size
+        if count:
+            yield Remark(step.member, f"{count} records acknowledged after {worst:.0%} of their lock")
+
+
+class RedeliveryLoop(Rule):
+    name = "redelivery-loop"
+    level = Level.HARMFUL
+    about = (
+        "The same records come back to the same member. Something releases them each time, or lets their lock run out: "
+        "reject what can't be worked on. After share.delivery.count.limit deliveries they are given up."
+    )
+
+    def on_turn(self, step: Step) -> Remarks:
+        for one in step.turn.acquired:
+            if one.delivery_count >= _DELIVERIES:
+                yield Remark(
+                    step.member,
+                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} came for the "
+                    f"{_ordinal(one.delivery_count)} time{_released(step.member)}",
+                )
+
+
+def _released(member: Member) -> str:
+    by_type = member.acknowledged
+    if not by_type:
+        return ", and this member has acknowledged nothing"
+    most = max(by_type, key=lambda kind: by_type[kind])
+    return f"; what this member says most is {TYPE_NAMES.get(most, most)}"
+
+
+def _ordinal(number: int) -> str:
+    return {1: "1st", 2: "2nd", 3: "3rd"}.get(number, f"{number}th")
+
+
+RULES = (LockRanOut, NeverAcknowledges, EndlessRenewals, SlowAcknowledgements, RedeliveryLoop)

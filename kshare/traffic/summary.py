@@ -1,0 +1,119 @@
+"""What a whole run comes to: by member, by API, and all findings with their counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kshare.traffic.exchange import Exchange
+from kshare.traffic.findings import Finding
+from kshare.traffic.holdings import Member
+from kshare.traffic.latencies import Latencies
+from kshare.traffic.ledger import Ledger
+from kshare.traffic.mentions import Mentions
+from kshare.traffic.turns import TYPE_NAMES
+
+
+@dataclass(slots=True)
+class ApiSums:
+    """Of one API in one version."""
+
+    api: str
+    version: int
+    count: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    times: Latencies = field(default_factory=Latencies)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSums:
+    group: str
+    member: str
+    client_id: str | None
+    fetches: int
+    acquired: int
+    redelivered: int
+    acknowledged: dict[str, int]
+    """Records by type: accept, release, reject, renew, gap."""
+    refused: int
+    resets: int
+    held: int
+    """Records whose lock lasts."""
+    next_deadline_s: float | None
+    """Seconds until the first of those locks runs out."""
+    latency_median_s: float | None
+    latency_99_s: float | None
+    latency_max_s: float | None
+    """From when records came to when they were settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    apis: list[ApiSums]
+    members: list[MemberSums]
+    findings: list[Finding]
+    exchanges: int
+    undecoded: int
+
+
+class Sums:
+    """Counts as exchanges pass by."""
+
+    def __init__(self) -> None:
+        self._apis: dict[tuple[str, int], ApiSums] = {}
+        self.exchanges = 0
+        self.undecoded = 0
+
+    def add(self, exchange: Exchange, told: Mentions) -> None:
+        self.exchanges += 1
+        self.undecoded += bool(exchange.problem)
+        key = (exchange.api, exchange.version)
+        sums = self._apis.get(key)
+        if sums is None:
+            sums = self._apis[key] = ApiSums(*key)
+        sums.count += 1
+        sums.failed += bool(told.errors)
+        sums.request_bytes += len(exchange.request_frame)
+        if exchange.response_frame is not None:
+            sums.response_bytes += len(exchange.response_frame)
+        if exchange.seconds is not None:
+            sums.times.add(exchange.seconds)
+        elif exchange.expects_answer:
+            sums.unanswered += 1
+
+    def summary(self, ledger: Ledger, findings: list[Finding], now: float) -> Summary:
+        members = [
+            _member(one, now)
+            for one in ledger.members.values()
+            if one.fetches or one.heartbeat_at is not None
+        ]
+        apis = sorted(self._apis.values(), key=lambda one: -one.count)
+        return Summary(apis, members, findings, self.exchanges, self.undecoded)
+
+
+def _member(member: Member, now: float) -> MemberSums:
+    lasting = [
+        (count, lease.deadline)
+        for session in member.sessions.values()
+        for _, count, lease in session.leases()
+        if lease.deadline > now
+    ]
+    times = member.latencies
+    return MemberSums(
+        member.group,
+        member.id,
+        member.client_id,
+        member.fetches,
+        member.acquired,
+        member.redelivered,
+        {TYPE_NAMES.get(kind, str(kind)): count for kind, count in sorted(member.acknowledged.items())},
+        member.refused,
+        member.resets,
+        sum(count for count, _ in lasting),
+        min((deadline for _, deadline in lasting), default=now) - now if lasting else None,
+        times.quantile(0.5),
+        times.quantile(0.99),
+        times.longest if times.count else None,
+    )

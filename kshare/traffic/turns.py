@@ -1,0 +1,156 @@
+"""A turn: what one ShareFetch or ShareAcknowledge says, request and answer together, in one form for both.
+
+Decides nothing. Acknowledgement types that don't fit their range are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
+from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
+from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
+from kshare.traffic.exchange import Exchange
+
+Partition: TypeAlias = tuple[bytes, int]
+"""Topic id and number."""
+
+OPENING, CLOSING = 0, -1
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+TYPE_NAMES = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
+
+
+class Acquired(NamedTuple):
+    partition: Partition
+    first: int
+    last: int
+    delivery_count: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class Acknowledged(NamedTuple):
+    """As it was sent: one type, or one an offset, or something wrong."""
+
+    partition: Partition
+    first: int
+    last: int
+    types: bytes
+
+    @property
+    def is_well_formed(self) -> bool:
+        return self.last >= self.first and len(self.types) in (1, self.last - self.first + 1)
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """First, last and type of neighbours that have the same one."""
+        if len(self.types) == 1 or self.types.count(self.types[:1]) == len(self.types):
+            yield self.first, self.last, self.types[0]
+            return
+        at = self.first
+        for kind, run in groupby(self.types):
+            length = sum(1 for _ in run)
+            yield at, at + length - 1, kind
+            at += length
+
+
+class PartitionError(NamedTuple):
+    partition: Partition
+    code: int
+    is_of_acknowledging: bool
+
+
+@dataclass(slots=True)
+class Turn:
+    exchange: Exchange
+    group: str
+    member: str
+    epoch: int
+    is_renewing: bool
+    fetch: ShareFetchRequest | None
+    """None for a ShareAcknowledge."""
+    named: list[Partition] = field(default_factory=list)
+    forgotten: list[Partition] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    acquired: list[Acquired] = field(default_factory=list)
+    error: int = 0
+    """Of the request as a whole."""
+    errors: list[PartitionError] = field(default_factory=list)
+    lock_ms: int = 0
+    is_answered: bool = False
+
+    def refused(self) -> set[Partition]:
+        """Partitions whose acknowledgements came to nothing."""
+        return {one.partition for one in self.errors if one.is_of_acknowledging}
+
+
+def turn_of(exchange: Exchange) -> Turn | None:
+    """None for anything that is no part of a share session."""
+    request = exchange.request
+    if isinstance(request, ShareFetchRequest):
+        turn = _begin(exchange, request, request)
+        turn.forgotten = [
+            (topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions
+        ]
+    elif isinstance(request, ShareAcknowledgeRequest):
+        turn = _begin(exchange, request, None)
+    else:
+        return None
+    for topic in request.topics:
+        for partition in topic.partitions:
+            where = (topic.topic_id, partition.partition_index)
+            turn.named.append(where)
+            turn.acknowledged += [
+                Acknowledged(where, batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                for batch in partition.acknowledgement_batches
+            ]
+    _read_answer(turn, exchange)
+    return turn
+
+
+def _begin(
+    exchange: Exchange,
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    fetch: ShareFetchRequest | None,
+) -> Turn:
+    return Turn(
+        exchange,
+        request.group_id or "",
+        request.member_id or "",
+        request.share_session_epoch,
+        request.is_renew_ack,
+        fetch,
+    )
+
+
+def _read_answer(turn: Turn, exchange: Exchange) -> None:
+    response = exchange.response
+    if not isinstance(response, ShareFetchResponse | ShareAcknowledgeResponse):
+        return
+    turn.is_answered = True
+    turn.error = response.error_code
+    turn.lock_ms = response.acquisition_lock_timeout_ms
+    if isinstance(response, ShareAcknowledgeResponse):
+        turn.errors = [
+            PartitionError((topic.topic_id, one.partition_index), one.error_code, True)
+            for topic in response.responses
+            for one in topic.partitions
+            if one.error_code
+        ]
+        return
+    for fetched in response.responses:
+        for data in fetched.partitions:
+            where = (fetched.topic_id, data.partition_index)
+            if data.error_code:
+                turn.errors.append(PartitionError(where, data.error_code, False))
+            if data.acknowledge_error_code:
+                turn.errors.append(PartitionError(where, data.acknowledge_error_code, True))
+            turn.acquired += [
+                Acquired(where, one.first_offset, one.last_offset, one.delivery_count)
+                for one in data.acquired_records
+            ]

@@ -1,0 +1,214 @@
+"""An exchange on a line: who asked whom for what, what was acquired and acknowledged, how long it took, what failed.
+
+Decides what is worth saying of each API. Each part of a line has a kind, which whoever draws it gives a colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from kshare.protocol.error_codes import error_name
+from kshare.protocol.messages.api_versions_request import ApiVersionsRequest
+from kshare.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from kshare.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from kshare.protocol.messages.produce_request import ProduceRequest
+from kshare.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from kshare.traffic.exchange import Exchange
+from kshare.traffic.findings import spans_text
+from kshare.traffic.mentions import Mentions
+from kshare.traffic.names import Names
+from kshare.traffic.turns import TYPE_NAMES, Partition, Turn
+
+Part: TypeAlias = tuple[str, str]
+"""A text, and its kind: plain, faint, name, acquired, acknowledged, error."""
+Line: TypeAlias = list[Part]
+
+_MOST_SPANS = 3
+_MOST_PARTITIONS = 4
+
+
+def line_of(exchange: Exchange, turn: Turn | None, told: Mentions, names: Names) -> Line:
+    """Without the time, which is written differently in different places."""
+    parts: Line = [
+        (client_text(exchange), "plain"),
+        (" → ", "faint"),
+        (names.node(exchange.connection.server), "plain"),
+        ("  ", "plain"),
+        (exchange.api, "name"),
+    ]
+    if not exchange.is_token and exchange.api_key >= 0:
+        parts.append((f" v{exchange.version}", "faint"))
+    said = _turn_parts(turn, names) if turn else _other_parts(exchange, told)
+    for one in [*said, *_ending(exchange, turn, told, names)]:
+        parts += [("  ", "plain"), one]
+    return parts
+
+
+def client_text(exchange: Exchange) -> str:
+    return f"{exchange.client_id or exchange.connection.client}#{exchange.connection.number}"
+
+
+def duration_text(seconds: float) -> str:
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds * 1000:.0f} ms" if seconds < 9.995 else f"{seconds:.1f} s"
+
+
+# --- share sessions
+
+
+def _turn_parts(turn: Turn, names: Names) -> Line:
+    parts: Line = [(f"epoch {turn.epoch}", "plain")]
+    if turn.forgotten:
+        parts.append((f"forgets {_partitions(turn.forgotten, names)}", "plain"))
+    if acks := acks_text(turn, names):
+        parts.append((acks, "acknowledged"))
+    if acquired := acquired_text(turn, names):
+        parts.append((f"acquired {acquired}", "acquired"))
+    elif turn.fetch and turn.is_answered and not turn.error and not turn.errors and not turn.is_renewing:
+        parts.append(("nothing", "faint"))
+    return parts
+
+
+def acquired_text(turn: Turn, names: Names) -> str:
+    """orders-0 100-104 x1, 105-110 x2; orders-1 7 x1"""
+    found: dict[Partition, dict[int, list[tuple[int, int]]]] = {}
+    for one in turn.acquired:
+        found.setdefault(one.partition, {}).setdefault(one.delivery_count, []).append((one.first, one.last))
+    return _limited(
+        f"{names.partition(*partition)} "
+        + ", ".join(f"{spans_text(spans, _MOST_SPANS)} x{count}" for count, spans in sorted(by_count.items()))
+        for partition, by_count in found.items()
+    )
+
+
+def acks_text(turn: Turn, names: Names) -> str:
+    """accept orders-0 90-99, 103; release orders-0 100"""
+    found: dict[tuple[int, Partition], list[tuple[int, int]]] = {}
+    for ack in turn.acknowledged:
+        if not ack.is_well_formed:
+            found.setdefault((-1, ack.partition), []).append((ack.first, ack.last))
+            continue
+        for first, last, kind in ack.runs():
+            found.setdefault((kind, ack.partition), []).append((first, last))
+    return _limited(
+        f"{TYPE_NAMES.get(kind, 'malformed' if kind < 0 else f'type {kind}')} {names.partition(*partition)} "
+        + spans_text(sorted(spans), _MOST_SPANS)
+        for (kind, partition), spans in found.items()
+    )
+
+
+def _partitions(partitions: Iterable[Partition], names: Names) -> str:
+    return ", ".join(names.partition(*one) for one in partitions)
+
+
+def _limited(texts: Iterable[str]) -> str:
+    found = list(texts)
+    more = f"; {len(found) - _MOST_PARTITIONS} more" if len(found) > _MOST_PARTITIONS else ""
+    return "; ".join(found[:_MOST_PARTITIONS]) + more
+
+
+# --- everything else
+
+
+def _other_parts(exchange: Exchange, told: Mentions) -> Line:
+    describe = _DESCRIBE.get(type(exchange.request))
+    if describe:
+        return [(text, "plain") for text in describe(exchange) if text]
+    texts = [", ".join(sorted(told.groups)), _limited_names(told.topics)]
+    return [(text, "plain") for text in texts if text]
+
+
+def _limited_names(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - _MOST_PARTITIONS} more" if len(found) > _MOST_PARTITIONS else ""
+    return ", ".join(found[:_MOST_PARTITIONS]) + more
+
+
+def _heartbeat(exchange: Exchange) -> list[str]:
+    request = exchange.request
+    assert isinstance(request, ShareGroupHeartbeatRequest)
+    word = {0: "joins", -1: "leaves"}.get(request.member_epoch, f"epoch {request.member_epoch}")
+    texts = [request.group_id, word]
+    response = exchange.response
+    if isinstance(response, ShareGroupHeartbeatResponse):
+        if response.member_epoch not in (request.member_epoch, 0):
+            texts.append(f"now epoch {response.member_epoch}")
+        if response.assignment is not None:
+            count = sum(len(topic.partitions) for topic in response.assignment.topic_partitions)
+            texts.append(f"assigned {count} partition{'' if count == 1 else 's'}")
+    return texts
+
+
+def _coordinator(exchange: Exchange) -> list[str]:
+    request, response = exchange.request, exchange.response
+    assert isinstance(request, FindCoordinatorRequest)
+    keys = request.coordinator_keys or [request.key]
+    texts = [_limited_names(keys)]
+    if isinstance(response, FindCoordinatorResponse):
+        nodes = [one.node_id for one in response.coordinators] or [response.node_id]
+        texts += [f"is at node {node}" for node in dict.fromkeys(nodes) if node >= 0]
+    return texts
+
+
+def _versions(exchange: Exchange) -> list[str]:
+    request = exchange.request
+    assert isinstance(request, ApiVersionsRequest)
+    return [f"{request.client_software_name} {request.client_software_version}".strip()]
+
+
+def _handshake(exchange: Exchange) -> list[str]:
+    request = exchange.request
+    assert isinstance(request, SaslHandshakeRequest)
+    return [request.mechanism]
+
+
+def _produce(exchange: Exchange) -> list[str]:
+    request = exchange.request
+    assert isinstance(request, ProduceRequest)
+    size = sum(len(one.records or b"") for topic in request.topic_data for one in topic.partition_data)
+    topics = _limited_names({topic.name for topic in request.topic_data if topic.name})
+    return [topics, f"{size} bytes of records", f"acks={request.acks}"]
+
+
+_DESCRIBE: dict[type[Any], Callable[[Exchange], list[str]]] = {
+    ShareGroupHeartbeatRequest: _heartbeat,
+    FindCoordinatorRequest: _coordinator,
+    ApiVersionsRequest: _versions,
+    SaslHandshakeRequest: _handshake,
+    ProduceRequest: _produce,
+}
+
+
+# --- how it ended
+
+
+def _ending(exchange: Exchange, turn: Turn | None, told: Mentions, names: Names) -> Line:
+    parts: Line = []
+    if turn and turn.error:
+        parts.append((error_name(turn.error), "error"))
+    elif turn:
+        parts += [
+            (f"{names.partition(*one.partition)} {error_name(one.code)}", "error")
+            for one in turn.errors[:_MOST_PARTITIONS]
+        ]
+    else:
+        parts += [(_times(error_name(code), count), "error") for code, count in told.errors.items()]
+    if exchange.problem:
+        parts.append((exchange.problem, "error"))
+    if exchange.seconds is not None:
+        parts.append((duration_text(exchange.seconds), "faint"))
+    elif exchange.is_unheard:
+        parts.append(("the answer is missing in the capture", "faint"))
+    elif exchange.expects_answer:
+        parts.append(("never answered", "error"))
+    else:
+        parts.append(("asks for no answer", "faint"))
+    return parts
+
+
+def _times(text: str, count: int) -> str:
+    return text if count == 1 else f"{text} (x{count})"

@@ -1,0 +1,158 @@
+"""A stage for clients that behave badly: requests and answers become bytes, and what the linter says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshare.protocol.envelopes import encode_request, encode_response
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kshare.protocol.messages import share_acknowledge_request as acknowledging
+from kshare.protocol.messages import share_acknowledge_response as acknowledged
+from kshare.protocol.messages import share_fetch_request as fetching
+from kshare.protocol.messages import share_fetch_response as fetched
+from kshare.protocol.messages import share_group_heartbeat_response as beating
+from kshare.traffic import Connection, Conversation, Finding, Sight, Watch
+
+TOPIC = bytes(range(16))
+MEMBER = "JdbWNY3-Qq-V0wi6Y3fsFg"
+GROUP = "shippers"
+
+Ack = tuple[int, int, bytes]
+
+
+class Stage:
+    """One client, any number of connections; the clock stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.now = 1000.0
+        self.sights: list[Sight] = []
+        self.findings: list[Finding] = []
+        self._talks: dict[str, Conversation] = {}
+        self._last_id = 0
+
+    @property
+    def rules(self) -> set[str]:
+        return {one.rule for one in self.findings}
+
+    def talk(self, server: str) -> Conversation:
+        if server not in self._talks:
+            number = len(self._talks) + 1
+            self._talks[server] = Conversation(Connection(number, f"10.0.0.1:{5000 + number}", server))
+        return self._talks[server]
+
+    def say(
+        self,
+        request: Request[Any],
+        response: Message | None,
+        *,
+        server: str = "broker:9092",
+        takes: float = 0.01,
+        asked_at: float | None = None,
+        version: int | None = None,
+    ) -> Sight | None:
+        self._last_id += 1
+        version = type(request).VERSIONS[1] if version is None else version
+        talk = self.talk(server)
+        sent = bytes(encode_request(request, version, self._last_id, "truck-7"))
+        done = talk.client_sends(sent, self.now if asked_at is None else asked_at)
+        self.now += takes
+        if response is not None:
+            done += talk.server_sends(bytes(encode_response(response, version, self._last_id)), self.now)
+        for exchange in done:
+            assert not exchange.problem
+            sight = self.watch.see(exchange)
+            self.sights.append(sight)
+            self.findings += sight.findings
+        return self.sights[-1] if done else None
+
+    def fetch(
+        self,
+        epoch: int,
+        *acquired: tuple[int, int, int],
+        acks: list[Ack] | None = None,
+        server: str = "broker:9092",
+        partition: int = 0,
+        forgets: list[int] | None = None,
+        error: int = 0,
+        partition_error: int = 0,
+        ack_error: int = 0,
+        lock_ms: int = 30000,
+        takes: float = 0.01,
+        asked_at: float | None = None,
+        member: str = MEMBER,
+        request: ShareFetchRequest | None = None,
+    ) -> Sight | None:
+        request = request or ShareFetchRequest(max_wait_ms=500, min_bytes=1, max_records=500, batch_size=500)
+        request.group_id, request.member_id, request.share_session_epoch = GROUP, member, epoch
+        batches = [fetching.AcknowledgementBatch(*ack) for ack in acks or ()]
+        if epoch == 0 or batches:
+            request.topics = [fetching.FetchTopic(TOPIC, [fetching.FetchPartition(partition, batches)])]
+        if forgets:
+            request.forgotten_topics_data = [fetching.ForgottenTopic(TOPIC, forgets)]
+        data = fetched.PartitionData(
+            partition,
+            error_code=partition_error,
+            acknowledge_error_code=ack_error,
+            acquired_records=[fetched.AcquiredRecords(*one) for one in acquired],
+        )
+        response = ShareFetchResponse(
+            error_code=error,
+            acquisition_lock_timeout_ms=lock_ms,
+            responses=[] if error else [fetched.ShareFetchableTopicResponse(TOPIC, [data])],
+        )
+        return self.say(request, response, server=server, takes=takes, asked_at=asked_at)
+
+    def acknowledge(
+        self,
+        epoch: int,
+        *acks: Ack,
+        server: str = "broker:9092",
+        partition: int = 0,
+        error: int = 0,
+        partition_error: int = 0,
+        is_renewing: bool = False,
+        lock_ms: int = 30000,
+    ) -> Sight | None:
+        batches = [acknowledging.AcknowledgementBatch(*ack) for ack in acks]
+        topics = [
+            acknowledging.AcknowledgeTopic(TOPIC, [acknowledging.AcknowledgePartition(partition, batches)])
+        ]
+        request = ShareAcknowledgeRequest(GROUP, MEMBER, epoch, is_renewing, topics if batches else [])
+        data = acknowledged.PartitionData(partition, error_code=partition_error)
+        response = ShareAcknowledgeResponse(
+            error_code=error,
+            acquisition_lock_timeout_ms=lock_ms,
+            responses=[acknowledged.ShareAcknowledgeTopicResponse(TOPIC, [data])],
+        )
+        return self.say(request, response, server=server)
+
+    def heartbeat(self, epoch: int, *assigned: int, interval_ms: int = 5000) -> Sight | None:
+        request = ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, None, ["orders"])
+        assignment = (
+            beating.Assignment([beating.TopicPartitions(TOPIC, list(assigned))]) if assigned else None
+        )
+        response = ShareGroupHeartbeatResponse(
+            member_id=MEMBER,
+            member_epoch=max(epoch, 1) if epoch >= 0 else -1,
+            heartbeat_interval_ms=interval_ms,
+            assignment=assignment,
+        )
+        return self.say(request, response)
+
+    def close(self, server: str = "broker:9092") -> None:
+        talk = self._talks.pop(server)
+        for exchange in talk.end(self.now):
+            self.findings += self.watch.see(exchange).findings
+        self.findings += self.watch.connection_closed(talk.connection, self.now)
+
+    def finish(self) -> None:
+        self.findings += self.watch.finish(self.now)
