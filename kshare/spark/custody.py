@@ -1,0 +1,310 @@
+"""Who answers for which records: the rules by which nothing is lost, and nothing is emitted twice.
+
+Every offset that the broker gave to this query is in one of these places:
+
+    place      | meaning                                  | survives a crash by
+    -----------+------------------------------------------+-------------------------------------------------------
+    fresh      | acquired, in no token yet                | being released with the session: it comes again
+    in flight  | in the token whose batch isn't complete  | `acquired` of that token, which is replayed as it is
+    owed       | emitted, its acceptance isn't confirmed  | `acquired` of the completed token, and then `owed` of
+               |                                          | the tokens after it, until it is confirmed
+    (nowhere)  | confirmed                                | the broker's own log
+
+    event                                    | what follows
+    -----------------------------------------+---------------------------------------------------------------------
+    acquired: is owed                        | accepted at once, not emitted again
+    acquired: is in flight                   | held for the batch that is being worked on
+    acquired: is neither                     | fresh
+    a token is planned                       | fresh → in flight
+    Spark is about to read the token, which  | custody `checkpoint`: in flight → owed, accepted at once
+    is proof that its log holds it           |
+    Spark asks for what comes after a token, | in flight → owed, accepted (rows that the user settled otherwise
+    which is proof that the batch is complete| are settled so, and are not owed)
+    acceptance confirmed                     | owed → nowhere
+    lock lost, session over                  | fresh → nowhere; the rest stays as it is, and comes again
+    the group's start passes an offset       | owed → nowhere: nobody gets it any more
+    Spark begins with a token that this      | replay: its `acquired` are in flight; otherwise they are owed;
+    process didn't make (a restart)          | its `owed` are owed
+
+Decides what is emitted, accepted and released. Never looks at a clock, never sends anything, knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from kshare.spark.options import Settle
+from kshare.spark.ranges import Range, Token, TokenError
+from kshare.spark.spans import Span, SpanSet
+from kshare.state.lease import Partition
+
+Verdict = Literal["reject", "release"]
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What is to be told to the brokers now, of whatever of it is still held."""
+
+    accept: list[Span] = field(default_factory=list)
+    release: list[Span] = field(default_factory=list)
+    reject: list[Span] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.accept or self.release or self.reject)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    span: Span
+    delivery_count: int
+
+
+class Custody:
+    """Of one query, in one process."""
+
+    def __init__(self, settle: Settle = "sink", *, by_row: bool = False) -> None:
+        self.settle = settle
+        self.skipped = 0
+        """Offsets that came again after they had been emitted, and were accepted without being emitted."""
+        self.names: dict[bytes, str] = {}
+        self._by_row = by_row
+        self._last: Token | None = None
+        """The newest token that Spark may know of."""
+        self._replayed: Token | None = None
+        """Known to be in Spark's log, but not whether its batch is complete."""
+        self._fresh: deque[_Fresh] = deque()
+        self._is_fresh = SpanSet()
+        self._in_flight = SpanSet()
+        self._owed = SpanSet()
+        self._verdicts: dict[Verdict, SpanSet] = {}
+        self._ends: Mapping[Partition, int] | None = None
+
+    # --- what is known
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether Spark has said where this query stands: before that nothing may be acquired."""
+        return self._last is not None
+
+    @property
+    def fresh(self) -> int:
+        """Offsets that a token could be made of."""
+        return self._is_fresh.total
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight.total
+
+    @property
+    def owed(self) -> int:
+        return self._owed.total
+
+    def owed_partitions(self) -> list[Partition]:
+        return self._owed.partitions()
+
+    # --- Spark's side
+
+    def complete(self, start: Token) -> Decisions:
+        """Spark asks for what comes after `start`: its batch is complete."""
+        last = self._last
+        if last is None:
+            self._adopt(start, is_complete=True)
+            return Decisions()
+        if start.batch == last.batch:
+            return self._complete_in_flight()
+        if start.batch < last.batch:
+            # What we planned was never logged: as good as never planned. It goes back, and comes again.
+            back = Decisions(release=[*self._in_flight])
+            self._last, self._in_flight, self._verdicts = start, SpanSet(), {}
+            return back
+        raise TokenError(
+            f"Spark goes on after batch {start.batch} of this source, which knows only {last.batch}: is the "
+            "checkpoint used by another query at the same time? Give each its own checkpointLocation"
+        )
+
+    def plan(self, limit: int) -> Token | None:
+        """A token of what is fresh, `limit` records at most; None where nothing is. Only after `complete`."""
+        assert self._last is not None, "Spark says first where it stands"
+        assert not self._in_flight, "one batch at a time"
+        ranges = tuple(self._take(limit))
+        if not ranges:
+            return None
+        self._last = Token(
+            self._last.batch + 1, _joined(ranges), tuple(self._ranges(self._owed)), self._by_row
+        )
+        for one in ranges:
+            self._in_flight.add(_span(one))
+        return self._last
+
+    def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[Range, ...], Decisions]:
+        """Spark is about to read what lies between: the ranges, and what may be accepted by that.
+
+        `is_logged`: it is certain that Spark's log holds `end`.
+        """
+        if start.batch == end.batch:
+            self._replayed = end if self._last is None else None
+            return (), Decisions()
+        if self._last is None:
+            self._adopt(end, is_complete=False)
+            is_logged = True
+        elif end.batch != self._last.batch:
+            raise TokenError(
+                f"Spark wants to read batch {end.batch} of this source, which planned {self._last.batch}"
+            )
+        accept: list[Span] = []
+        if self.settle == "checkpoint" and is_logged:
+            accept = [*self._in_flight]
+            for span in accept:
+                self._owed.add(span)
+            self._in_flight = SpanSet()
+        return end.acquired, Decisions(accept=accept)
+
+    def resume(self) -> Token | None:
+        """For releases of Spark that don't say where they stand: the newest token there is."""
+        return self._last or self._replayed
+
+    def settle_rows(self, span: Span, verdict: Verdict) -> int:
+        """The user wants these settled otherwise when the batch is complete; how many of them are in flight."""
+        count = 0
+        for other in self._verdicts.values():
+            other.remove(span)
+        for known in self._in_flight.within(span):
+            self._verdicts.setdefault(verdict, SpanSet()).add(known)
+            count += known.size
+        return count
+
+    def limit_to(self, ends: Mapping[Partition, int]) -> None:
+        """From here on nothing is emitted that lies at or after these offsets, or in another partition.
+
+        What the broker gives of it nevertheless is kept and not released: it would come again at once, and again.
+        """
+        self._ends = ends
+
+    # --- the brokers' side
+
+    def acquired(self, topic: str, span: Span, delivery_count: int) -> Decisions:
+        """The broker gave us these."""
+        self.names[span.partition[0]] = topic
+        again = self._owed.within(span)
+        self.skipped += sum(one.size for one in again)
+        for part in self._owed.outside(span):
+            for rest in self._in_flight.outside(part):
+                for new in self._is_fresh.outside(rest):
+                    self._add_fresh(new, delivery_count)
+        return Decisions(accept=again)
+
+    def lost(self, span: Span) -> None:
+        """No longer ours to settle: somebody, perhaps we, gets them again."""
+        if not self._is_fresh.within(span):
+            return
+        self._is_fresh.remove(span)
+        kept: deque[_Fresh] = deque()
+        for one in self._fresh:
+            kept.extend(_Fresh(part, one.delivery_count) for part in _without(one.span, span))
+        self._fresh = kept
+
+    def confirmed(self, span: Span) -> None:
+        """The broker has it in its log that these are done: nobody gets them again."""
+        self._owed.remove(span)
+
+    def start_moved(self, partition: Partition, offset: int) -> None:
+        """The group's start in this partition: all that lies before it is done."""
+        self._owed.remove(Span(partition, 0, offset - 1))
+
+    def topic_gone(self, topic_id: bytes) -> None:
+        """Deleted: nothing of it can come again."""
+        for partition in self._owed.partitions():
+            if partition[0] == topic_id:
+                self._owed.forget(partition)
+
+    # --- inside
+
+    def _adopt(self, token: Token, *, is_complete: bool) -> None:
+        """A token that another process made."""
+        self._last, self._replayed = token, None
+        for one in (*token.acquired, *token.owed):
+            self.names[UUID(one.topic_id).bytes] = one.topic
+        for one in token.owed:
+            self._owed.add(_span(one))
+        # Which rows the user settled otherwise died with that process: better emitted twice than lost.
+        done = () if token.is_settled_by_row else token.acquired
+        for one in done if is_complete else token.acquired:
+            (self._owed if is_complete else self._in_flight).add(_span(one))
+
+    def _complete_in_flight(self) -> Decisions:
+        decisions = Decisions()
+        otherwise = self._verdicts
+        for verdict, spans in otherwise.items():
+            getattr(decisions, verdict).extend(spans)
+            for span in spans:
+                self._in_flight.remove(span)
+        decisions.accept = [*self._in_flight]
+        for span in decisions.accept:
+            self._owed.add(span)
+        self._in_flight, self._verdicts = SpanSet(), {}
+        return decisions
+
+    def _add_fresh(self, span: Span, delivery_count: int) -> None:
+        if self._ends is not None:
+            span = Span(span.partition, span.first, min(span.last, self._ends.get(span.partition, 0) - 1))
+        if span.first <= span.last:
+            self._fresh.append(_Fresh(span, delivery_count))
+            self._is_fresh.add(span)
+
+    def _take(self, limit: int) -> Iterator[Range]:
+        """Oldest first; what is too long is cut."""
+        while self._fresh and limit > 0:
+            one = self._fresh.popleft()
+            partition, first, last = one.span
+            if one.span.size > limit:
+                self._fresh.appendleft(_Fresh(Span(partition, first + limit, last), one.delivery_count))
+                last = first + limit - 1
+            limit -= last - first + 1
+            self._is_fresh.remove(Span(partition, first, last))
+            yield self._range(Span(partition, first, last), one.delivery_count)
+
+    def _ranges(self, spans: Iterable[Span]) -> Iterator[Range]:
+        for span in spans:
+            yield self._range(span, 1)
+
+    def _range(self, span: Span, delivery_count: int) -> Range:
+        topic_id, number = span.partition
+        name = self.names[topic_id]
+        return Range(name, str(UUID(bytes=topic_id)), number, span.first, span.last, delivery_count)
+
+
+def _span(one: Range) -> Span:
+    return Span((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
+
+
+def _without(span: Span, hole: Span) -> Iterator[Span]:
+    if span.partition != hole.partition or hole.last < span.first or span.last < hole.first:
+        yield span
+        return
+    if span.first < hole.first:
+        yield Span(span.partition, span.first, hole.first - 1)
+    if hole.last < span.last:
+        yield Span(span.partition, hole.last + 1, span.last)
+
+
+def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Neighbours that were delivered equally often are one: tokens are written at every trigger."""
+    joined: list[Range] = []
+    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and (before.topic_id, before.partition) == (one.topic_id, one.partition)
+            and before.last + 1 == one.first
+            and before.delivery_count == one.delivery_count
+        ):
+            joined[-1] = Range(
+                before.topic, before.topic_id, before.partition, before.first, one.last, before.delivery_count
+            )
+        else:
+            joined.append(one)
+    return tuple(joined)

@@ -1,0 +1,100 @@
+"""Sets of offsets, kept as spans: what costs per stretch of records and never per record.
+
+Pure bookkeeping; decides nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kshare.state.lease import Partition
+
+
+class Span(NamedTuple):
+    """Offsets of one partition, both ends included."""
+
+    partition: Partition
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class SpanSet:
+    """Offsets by partition. Spans that touch are one."""
+
+    def __init__(self) -> None:
+        self._spans: dict[Partition, list[tuple[int, int]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __iter__(self) -> Iterator[Span]:
+        """In the order of partitions and offsets."""
+        for partition in sorted(self._spans):
+            for first, last in self._spans[partition]:
+                yield Span(partition, first, last)
+
+    @property
+    def total(self) -> int:
+        """Offsets, not spans."""
+        return sum(last - first + 1 for spans in self._spans.values() for first, last in spans)
+
+    def add(self, span: Span) -> None:
+        spans = self._spans.setdefault(span.partition, [])
+        first, last = span.first, span.last
+        low, high = _touching(spans, first - 1, last + 1)
+        if low < high:
+            first, last = min(first, spans[low][0]), max(last, spans[high - 1][1])
+        spans[low:high] = [(first, last)]
+
+    def remove(self, span: Span) -> None:
+        spans = self._spans.get(span.partition)
+        if not spans:
+            return
+        low, high = _touching(spans, span.first, span.last)
+        rest = [(first, span.first - 1) for first, _ in spans[low:high] if first < span.first]
+        rest += [(span.last + 1, last) for _, last in spans[low:high] if last > span.last]
+        spans[low:high] = rest
+        if not spans:
+            del self._spans[span.partition]
+
+    def within(self, span: Span) -> list[Span]:
+        """The offsets that are in both."""
+        spans = self._spans.get(span.partition, [])
+        low, high = _touching(spans, span.first, span.last)
+        return [
+            Span(span.partition, max(first, span.first), min(last, span.last))
+            for first, last in spans[low:high]
+        ]
+
+    def outside(self, span: Span) -> list[Span]:
+        """The offsets of this span that the set hasn't got."""
+        rest = []
+        at = span.first
+        for known in self.within(span):
+            if at < known.first:
+                rest.append(Span(span.partition, at, known.first - 1))
+            at = known.last + 1
+        if at <= span.last:
+            rest.append(Span(span.partition, at, span.last))
+        return rest
+
+    def partitions(self) -> list[Partition]:
+        return list(self._spans)
+
+    def forget(self, partition: Partition) -> None:
+        self._spans.pop(partition, None)
+
+
+def _touching(spans: list[tuple[int, int]], first: int, last: int) -> tuple[int, int]:
+    """The slice of ascending, disjoint spans that overlap first..last."""
+    low = bisect_left(spans, first, key=lambda span: span[1])
+    high = low
+    while high < len(spans) and spans[high][0] <= last:
+        high += 1
+    return low, high

@@ -1,0 +1,179 @@
+"""A tiny world around `Custody`: a share-partition, Spark's two logs, and a sink that is idempotent by batch id.
+
+Every step can be taken on its own, so that a test may stop the world between any two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kshare.spark.custody import Custody, Decisions
+from kshare.spark.options import Settle
+from kshare.spark.ranges import Range, Token
+from kshare.spark.spans import Span
+from kshare.state.lease import Partition
+
+PARTITIONS: tuple[Partition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))
+
+Record = tuple[Partition, int]
+
+
+class World:
+    """`others` are the group's other consumers: they may take what is free, and then work on it or give it back."""
+
+    def __init__(self, records: int, settle: Settle, *, by_row: bool = False) -> None:
+        self.log: dict[Record, str] = {(one, at): "free" for one in PARTITIONS for at in range(records)}
+        self.offset_log: dict[int, Token] = {}
+        self.commit_log: set[int] = set()
+        self.sink: dict[int, tuple[Record, ...]] = {}
+        self.worked_on_by_others: list[Record] = []
+        self.released_rows: list[Record] = []
+        self.rejected_rows: list[Record] = []
+        self.settle, self.by_row = settle, by_row
+        self.start()
+
+    # --- the process
+
+    def start(self) -> None:
+        """A new runner. Spark replays a batch that was logged and not committed."""
+        self.custody = Custody(self.settle, by_row=self.by_row)
+        self.requests: list[Decisions] = []
+        self.planned: Token | None = None
+        self.reading: tuple[Range, ...] | None = None
+        self.batch = max(self.offset_log, default=-1)
+        if self.offset_log and self.batch not in self.commit_log:
+            self.plan_is_logged()
+
+    def crash(self) -> None:
+        self.lose_session()
+        self.start()
+
+    def lose_session(self) -> None:
+        """Every lock of ours is free again; requests that were under way died with it."""
+        self.requests.clear()
+        for record, state in self.log.items():
+            if state == "ours":
+                self.log[record] = "free"
+                self.custody.lost(Span(record[0], record[1], record[1]))
+
+    # --- the broker
+
+    def fetch(self, partition: Partition, most: int) -> None:
+        """Consecutive free records, as a broker acquires them."""
+        found: list[int] = []
+        for (where, at), state in self.log.items():
+            if where == partition and state == "free" and (not found or at == found[-1] + 1):
+                found.append(at)
+        found = found[:most]
+        if not found or not self.custody.has_begun:
+            return
+        for at in found:
+            self.log[partition, at] = "ours"
+        self._send(self.custody.acquired("orders", Span(partition, found[0], found[-1]), 1))
+
+    def serve(self, *, is_answered: bool) -> None:
+        """The oldest request is carried out; an answer that gets lost takes the session with it."""
+        if not self.requests:
+            return
+        asked = self.requests.pop(0)
+        for spans, becomes in ((asked.accept, "done"), (asked.reject, "done"), (asked.release, "free")):
+            for span in spans:
+                for at in range(span.first, span.last + 1):
+                    if self.log[span.partition, at] == "ours":
+                        self.log[span.partition, at] = becomes
+                        if is_answered and becomes == "done":
+                            self.custody.confirmed(Span(span.partition, at, at))
+                        elif becomes == "free":
+                            self.custody.lost(Span(span.partition, at, at))
+        if not is_answered:
+            self.lose_session()
+
+    def other_takes(self, partition: Partition, most: int) -> None:
+        for record in [one for one, state in self.log.items() if one[0] == partition and state == "free"][
+            :most
+        ]:
+            self.log[record] = "theirs"
+
+    def other_ends(self, *, is_done: bool) -> None:
+        for record, state in self.log.items():
+            if state == "theirs":
+                self.log[record] = "done" if is_done else "free"
+                if is_done:
+                    self.worked_on_by_others.append(record)
+
+    # --- Spark
+
+    def ask_latest(self, limit: int) -> None:
+        """latestOffset, up to the token: nothing of it is durable yet."""
+        if self.planned is not None or self.reading is not None:
+            return
+        start = self.offset_log[self.batch] if self.offset_log else Token()
+        self._send(self.custody.complete(start))
+        self.planned = self.custody.plan(limit)
+
+    def log_plan(self) -> None:
+        if self.planned is not None:
+            self.batch += 1
+            self.offset_log[self.batch], self.planned = self.planned, None
+            self.plan_is_logged()
+
+    def plan_is_logged(self) -> None:
+        """What comes before is written down by now, so Spark reads."""
+        start = self.offset_log.get(self.batch - 1, Token())
+        self.reading, decisions = self.custody.read(start, self.offset_log[self.batch], is_logged=True)
+        self._send(decisions)
+
+    def write_sink(self) -> None:
+        """Idempotent by batch id: the first one to write a batch wins."""
+        if self.reading is not None:
+            self.sink.setdefault(self.batch, tuple(_records(self.reading)))
+
+    def settle_row(self, index: int, verdict: str) -> None:
+        """In foreachBatch, once the batch is in the sink."""
+        if self.reading is None or self.batch not in self.sink or self.batch in self.commit_log:
+            return
+        rows = self.sink[self.batch]
+        partition, at = rows[index % len(rows)]
+        if verdict == "release":
+            count = self.custody.settle_rows(Span(partition, at, at), "release")
+        else:
+            count = self.custody.settle_rows(Span(partition, at, at), "reject")
+        assert count <= 1
+
+    def commit(self) -> None:
+        if self.reading is not None and self.batch in self.sink:
+            self.commit_log.add(self.batch)
+            self.reading = None
+
+    def _send(self, decisions: Decisions) -> None:
+        if decisions:
+            self.requests.append(decisions)
+
+    # --- what came of it
+
+    def emitted(self) -> list[Record]:
+        """As the sink has it."""
+        return [record for rows in self.sink.values() for record in rows]
+
+    def finish(self) -> None:
+        """A quiet end: no more faults, and everything that is left is worked off."""
+        self.other_ends(is_done=False)
+        for _ in range(20 + 4 * len(self.log)):
+            for _ in range(1 + len(self.requests)):
+                self.serve(is_answered=True)
+            for partition in PARTITIONS:
+                self.fetch(partition, 5)
+            if self.reading is None and self.planned is None:
+                self.ask_latest(7)
+            self.log_plan()
+            self.write_sink()
+            self.commit()
+            if set(self.log.values()) == {"done"} and not self.requests:
+                return
+        raise AssertionError(f"never came to an end: {self.log}")
+
+
+def _records(ranges: tuple[Range, ...]) -> Iterator[Record]:
+    for one in ranges:
+        for at in range(one.first, one.last + 1):
+            yield (PARTITIONS[one.partition], at)
