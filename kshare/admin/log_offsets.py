@@ -36,16 +36,19 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
 
 
 async def log_offsets(
-    router: Router, where: Iterable[TopicPartition], time: int
+    router: Router, where: Iterable[TopicPartition], time: int, *, is_committed_only: bool = False
 ) -> dict[TopicPartition, int]:
-    """The first offset from this time (in milliseconds) on, -1 where there is none; or EARLIEST, or LATEST."""
+    """The first offset from this time (in milliseconds) on, -1 where there is none; or EARLIEST, or LATEST.
+
+    For readers of committed records LATEST is where the first open transaction begins.
+    """
     wanted = set(where)
 
     async def step(deadline: float) -> dict[TopicPartition, int]:
         """Anew as a whole: leaders may have moved."""
         found: dict[TopicPartition, int] = {}
         for leader, pairs in (await _leaders(router, wanted, deadline)).items():
-            answer = await router.ask(leader, _request(pairs, time), _problems, deadline)
+            answer = await router.ask(leader, _request(pairs, time, is_committed_only), _problems, deadline)
             found |= {
                 (topic.name, row.partition_index): row.offset
                 for topic in answer.topics
@@ -71,12 +74,12 @@ async def _leaders(
     return leaders
 
 
-def _request(pairs: Iterable[TopicPartition], time: int) -> ListOffsetsRequest:
+def _request(pairs: Iterable[TopicPartition], time: int, is_committed_only: bool) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for name, number in pairs:
         rows = topics.setdefault(name, ListOffsetsTopic(name)).partitions
         rows.append(ListOffsetsPartition(number, timestamp=time))
-    return ListOffsetsRequest(_CONSUMER, topics=list(topics.values()))
+    return ListOffsetsRequest(_CONSUMER, int(is_committed_only), topics=list(topics.values()))
 
 
 def _problems(answer: ListOffsetsResponse) -> Iterable[Problem | None]:

@@ -1,0 +1,155 @@
+"""`spark.read.format("kshare")`: a view of a group's backlog, without acquiring anything.
+
+    of each share-partition           | in the view
+    ----------------------------------+------------------------------------------------------------------
+    before its start offset           | no: settled
+    acknowledged, rejected, archived  | no
+    available, or acquired by somebody| yes, with the deliveries that are stored
+    written after the planning        | no: the view ends where the topic ended when it was planned
+    never read by the group           | what `share.auto.offset.reset` of the group would let it begin with
+
+Decides that once, when Spark plans the DataFrame. From then on the ranges are fixed: the DataFrame may be computed
+again and again, and gives the same records as long as the topic has them. Nobody in the group notices.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kshare.admin.configs import Resource, describe
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
+from kshare.admin.results import TopicPartition
+from kshare.admin.routing import Router
+from kshare.admin.share_states import share_states
+from kshare.errors import KshareError
+from kshare.spark.connections import connections
+from kshare.spark.options import ReadOptions
+from kshare.spark.ranges import Range
+from kshare.spark.reader import read_ranges
+from kshare.spark.splitting import split
+from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, ShareState, StateRange
+
+_ISOLATION, _RESET = "share.isolation.level", "share.auto.offset.reset"
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
+_MS = (86_400_000, 3_600_000, 60_000, 1000)
+
+
+@dataclass
+class BacklogPartition(InputPartition):
+    """A task's ranges."""
+
+    ranges: tuple[Range, ...]
+    is_committed_only: bool
+
+
+class BacklogReader(DataSourceReader):
+    """What Spark asks: how the view is cut, and each part's records."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[BacklogPartition]:
+        shared = connections(self._options.net_settings())
+        view = shared.submit(plan, shared.router, self._options).result()
+        tasks = split(view.ranges, self._options.min_partitions)
+        # Spark takes no tasks at all for one that isn't cut.
+        return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, BacklogPartition)
+        return read_ranges(self._options, partition.ranges, is_committed_only=partition.is_committed_only)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What stood in the backlog when it was looked at."""
+
+    ranges: list[Range]
+    is_committed_only: bool
+    """Whether aborted transactions are left out: as the group has it."""
+
+
+async def plan(router: Router, options: ReadOptions) -> View:
+    """Asks for states first and for ends last: what is settled or written meanwhile makes the view no smaller."""
+    group = options.group
+    settings = {
+        one.name: one.value or ""
+        for one in await describe(router, Resource.GROUP, group, keys=[_ISOLATION, _RESET])
+    }
+    is_committed_only = settings.get(_ISOLATION, "").lower() == "read_committed"
+    topics = (await router.metadata(options.topics)).topics
+    shares = {
+        (topic.name or "", row.partition_index): SharePartition(group, topic.topic_id, row.partition_index)
+        for topic in topics
+        for row in topic.partitions
+    }
+    states = await share_states(router, shares.values())
+    unread = [place for place, share in shares.items() if _is_unread(states.get(share))]
+    starts = await _first_starts(router, unread, settings.get(_RESET, ""), is_committed_only)
+    firsts = await log_offsets(router, shares, EARLIEST)
+    ends = await log_offsets(router, shares, LATEST, is_committed_only=is_committed_only)
+    ranges: list[Range] = []
+    for place, share in shares.items():
+        state = _new(starts[place]) if place in starts else states[share]
+        topic_id = str(UUID(bytes=share.topic_id))
+        ranges += [
+            Range(place[0], topic_id, place[1], *one) for one in _open(state, firsts[place], ends[place])
+        ]
+    return View(ranges, is_committed_only)
+
+
+def _is_unread(state: ShareState | None) -> bool:
+    return state is None or state.start_offset == UNDECIDED
+
+
+def _new(start: int) -> ShareState:
+    return ShareState(start, (), 0, 0, 0, 0)
+
+
+def _open(state: ShareState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
+    """First, last and deliveries; neighbours with the same number of them are one."""
+    merged: list[StateRange] = []
+    for one in state.open_ranges(end):
+        if one.last < log_start:
+            continue
+        here = StateRange(max(one.first, log_start), one.last, Delivery.AVAILABLE, one.deliveries)
+        if merged and merged[-1].last + 1 == here.first and merged[-1].deliveries == here.deliveries:
+            here = here._replace(first=merged.pop().first)
+        merged.append(here)
+    return [(one.first, one.last, one.deliveries) for one in merged]
+
+
+async def _first_starts(
+    router: Router, unread: Sequence[TopicPartition], reset: str, is_committed_only: bool
+) -> Mapping[TopicPartition, int]:
+    """Where the group would begin."""
+    if not unread:
+        return {}
+    match reset.lower().split(":"):
+        case ["earliest"]:
+            return await log_offsets(router, unread, EARLIEST)
+        case ["by_duration", duration]:
+            since = int(time.time() * 1000) - _milliseconds(duration)
+            found = await log_offsets(router, unread, since)
+            late = [place for place, offset in found.items() if offset < 0]
+            ends = await log_offsets(router, late, LATEST) if late else {}
+            return found | ends
+        case ["latest"] | [""]:
+            return await log_offsets(router, unread, LATEST, is_committed_only=is_committed_only)
+    raise KshareError(
+        f"the group's {_RESET} is {reset!r}, which isn't known: it may be newer than this version"
+    )
+
+
+def _milliseconds(duration: str) -> int:
+    match = _DURATION.fullmatch(duration)
+    if match is None:
+        raise KshareError(f"the group's {_RESET} has a duration that can't be read: {duration!r}")
+    return int(sum(float(part or 0) * unit for part, unit in zip(match.groups(), _MS, strict=True)))

@@ -1,0 +1,52 @@
+"""Ranges into tasks: one a partition, or more where more are asked for.
+
+Decides which records go together. Every record goes into exactly one task, and the same ranges always give the same
+tasks, so that a replay is cut like the first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from kshare.spark.ranges import Range
+
+
+def split(ranges: Iterable[Range], min_partitions: int | None = None) -> list[tuple[Range, ...]]:
+    """Tasks of about equal size, each about one partition; none is empty."""
+    ordered = sorted(ranges, key=lambda one: (one.topic, one.topic_id, one.partition, one.first))
+    places = [tuple(mine) for _, mine in groupby(ordered, key=lambda one: (one.topic_id, one.partition))]
+    wanted = min_partitions or 0
+    if wanted <= len(places):
+        return places
+    total = sum(map(_count, places))
+    tasks: list[tuple[Range, ...]] = []
+    for place in places:
+        tasks += _cut(place, max(1, round(wanted * _count(place) / total)))
+    return tasks
+
+
+def _cut(place: Sequence[Range], pieces: int) -> list[tuple[Range, ...]]:
+    """Into so many, or one a record where there are fewer records."""
+    left = _count(place)
+    pieces = min(pieces, left)
+    tasks: list[tuple[Range, ...]] = []
+    waiting = list(reversed(place))
+    for number in range(pieces, 0, -1):
+        room = -(-left // number)
+        left -= room
+        mine: list[Range] = []
+        while room:
+            one = waiting.pop()
+            if len(one) > room:
+                waiting.append(replace(one, first=one.first + room))
+                one = replace(one, last=one.first + room - 1)
+            room -= len(one)
+            mine.append(one)
+        tasks.append(tuple(mine))
+    return tasks
+
+
+def _count(ranges: Iterable[Range]) -> int:
+    return sum(map(len, ranges))
