@@ -106,6 +106,8 @@ class Member:
     refused: int = 0
     resets: int = 0
     lock_ms: int = 0
+    longest_wait_ms: int = 0
+    """That a fetch asked for."""
     latencies: Latencies = field(default_factory=Latencies)
 
     def judge(self, ack: Acknowledged, session: Session | None, now: float) -> list[Judged]:

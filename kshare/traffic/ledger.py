@@ -184,7 +184,9 @@ class Ledger:
 
 def _count(step: Step) -> None:
     turn, member = step.turn, step.member
-    member.fetches += turn.fetch is not None
+    if turn.fetch:
+        member.fetches += 1
+        member.longest_wait_ms = max(member.longest_wait_ms, turn.fetch.max_wait_ms)
     for one in turn.acquired:
         member.acquired += one.size
         member.redelivered += one.size if one.delivery_count > 1 else 0

@@ -84,6 +84,15 @@ def acknowledges_too_late(stage: Stage) -> None:
     stage.acknowledge(1, (0, 9, ACCEPT), partition_error=STATE)
 
 
+def test_an_acknowledgement_that_waits_at_the_broker_is_in_time() -> None:
+    stage = Stage()
+    stage.fetch(0, (0, 9, 1), lock_ms=1000)
+    stage.fetch(1, acks=[(0, 9, ACCEPT)], asked_at=stage.now + 0.1, takes=1.2)
+    stage.fetch(2)
+    stage.finish()
+    assert stage.findings == []
+
+
 def acknowledges_twice(stage: Stage) -> None:
     stage.fetch(0, (0, 9, 1))
     stage.acknowledge(1, (0, 9, ACCEPT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
-from kshare.traffic.holdings import Member
+from kshare.traffic.holdings import Lease, Member
 from kshare.traffic.ledger import Ledger, Step
 from kshare.traffic.turns import RENEW, TYPE_NAMES, Partition
 
@@ -11,6 +11,8 @@ _MANY_RENEWALS = 10
 _LATE_PART = 0.8
 """Of the lock: whoever takes longer is about to lose it."""
 _DELIVERIES = 3
+_GRACE_S = 1.0
+"""An acknowledgement may be on its way, or wait at the broker with a fetch: that long, and as long as the fetch."""
 
 
 class LockRanOut(Rule):
@@ -25,10 +27,10 @@ class LockRanOut(Rule):
         for member, session in ledger.sessions():
             found: dict[Partition, int] = {}
             for partition, count, lease in session.leases():
-                if lease.deadline < now and not lease.is_reported:
+                if _is_over(member, lease, now) and not lease.is_reported:
                     found[partition] = found.get(partition, 0) + count
             for _, _, lease in session.leases():
-                lease.is_reported |= lease.deadline < now
+                lease.is_reported |= _is_over(member, lease, now)
             for partition, count in found.items():
                 yield Remark(
                     member, f"{count} records of {self.where(partition)} were held until the lock ran out"
@@ -46,7 +48,7 @@ class NeverAcknowledges(Rule):
     def on_time(self, ledger: Ledger, now: float) -> Remarks:
         for member, session in ledger.sessions():
             settled = sum(count for kind, count in member.acknowledged.items() if kind != RENEW)
-            expired = sum(count for _, count, lease in session.leases() if lease.deadline < now)
+            expired = sum(count for _, count, lease in session.leases() if _is_over(member, lease, now))
             if expired and not settled:
                 yield Remark(
                     member,
@@ -112,6 +114,10 @@ class RedeliveryLoop(Rule):
                     f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} came for the "
                     f"{_ordinal(one.delivery_count)} time{_released(step.member)}",
                 )
+
+
+def _is_over(member: Member, lease: Lease, now: float) -> bool:
+    return lease.deadline + _GRACE_S + member.longest_wait_ms / 1000 < now
 
 
 def _released(member: Member) -> str:

@@ -1,0 +1,141 @@
+"""Traffic on the screen, the same for `kshare trace` and `kshare pcap`: lines, trees, JSON, and what the linter says.
+
+Decides when a line leaves: at once, for somebody watches. Credentials never show, whatever is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kshare.cli.masking import mask
+from kshare.cli.screen import Part, Screen
+from kshare.cli.span_text import FAINT, NAME, PROBLEM
+from kshare.cli.state_records import explain_records
+from kshare.cli.traffic_summary import show_summary, summary_form
+from kshare.cli.tree_view import draw_tree
+from kshare.dissect import Dissection, as_json, dissect_request, dissect_response
+from kshare.traffic import Exchange, Filter, Finding, Level, Sight
+from kshare.traffic.forms import exchange_form, finding_form
+from kshare.traffic.summary import Summary
+
+_STYLES = {
+    "plain": "",
+    "faint": FAINT,
+    "name": NAME,
+    "acquired": "cyan",
+    "acknowledged": "green",
+    "error": PROBLEM,
+}
+_LEVELS = {Level.FORBIDDEN: "bold red", Level.HARMFUL: "bold yellow"}
+_SHORT_ID = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What is wanted."""
+
+    filter: Filter = field(default_factory=Filter)
+    is_json: bool = False
+    is_verbose: bool = False
+    only_findings: bool = False
+
+
+class TrafficView:
+    def __init__(self, screen: Screen, show: Show) -> None:
+        self._screen = screen
+        self._show = show
+
+    def show(self, sight: Sight) -> None:
+        show = self._show
+        if not show.only_findings and show.filter.wants(sight.exchange, sight.told, sight.names):
+            if show.is_json:
+                self._write_json(sight)
+            else:
+                self._draw(sight)
+        self.findings(sight.findings)
+        self._screen.done()
+
+    def findings(self, findings: Iterable[Finding]) -> None:
+        for one in findings:
+            if self._show.is_json:
+                self._json(finding_form(one))
+            else:
+                self._screen.line(*_finding_parts(one))
+
+    def note(self, text: str) -> None:
+        """Something that is no traffic."""
+        if not self._show.is_json:
+            self._screen.line((text, FAINT))
+            self._screen.done()
+
+    def summary(self, summary: Summary) -> None:
+        if self._show.is_json:
+            self._json(summary_form(summary))
+        else:
+            show_summary(self._screen, summary)
+        self._screen.done()
+
+    # --- one exchange
+
+    def _draw(self, sight: Sight) -> None:
+        exchange = sight.exchange
+        parts = [(text, _STYLES[kind]) for text, kind in sight.line]
+        self._screen.line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
+        if not self._show.is_verbose:
+            return
+        if exchange.is_token:
+            self._screen.line(("  a SASL token, masked", FAINT))
+            return
+        for side, reading in _readings(exchange).items():
+            self._screen.line((f"{side}  {reading.root.length} bytes", FAINT))
+            draw_tree(self._screen, reading.root, 0)
+
+    def _write_json(self, sight: Sight) -> None:
+        form = exchange_form(sight.exchange, sight.turn, sight.told, sight.names)
+        if self._show.is_verbose:
+            for side, reading in _readings(sight.exchange).items():
+                form[side] = as_json(reading)
+        self._json(form)
+
+    def _json(self, form: object) -> None:
+        self._screen.text(json.dumps(form, ensure_ascii=not self._screen.is_plain) + "\n")
+
+
+def _readings(exchange: Exchange) -> dict[str, Dissection]:
+    """`request` and `response`, as far as there are schemas for them; without secrets."""
+    found: dict[str, Dissection] = {}
+    if exchange.request is None:
+        return found
+    copy = bytearray(exchange.request_frame)
+    found["request"] = _prepared(dissect_request(copy, is_sized=False), copy)
+    if exchange.response_frame is not None:
+        copy = bytearray(exchange.response_frame)
+        reading = dissect_response(copy, exchange.api_key, exchange.version, is_sized=False)
+        found["response"] = _prepared(reading, copy)
+    return found
+
+
+def _prepared(reading: Dissection, copy: bytearray) -> Dissection:
+    mask(reading, copy)
+    explain_records(reading)
+    return reading
+
+
+def _finding_parts(finding: Finding) -> list[Part]:
+    often = f" (the {finding.count}th time)" if finding.count > 1 else ""
+    style = _LEVELS[finding.level]
+    who = f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}"
+    return [
+        (f"{_clock(finding.time)} ", FAINT),
+        (f"! {finding.rule}", style),
+        (f"  {who}  ", ""),
+        (f"{finding.text}{often}", style.removeprefix("bold ")),
+    ]
+
+
+def _clock(time: float) -> str:
+    """The time of day here, to the millisecond."""
+    return datetime.fromtimestamp(time).strftime("%H:%M:%S.%f")[:-3]
