@@ -73,14 +73,18 @@ class NotAuthorized(BrokerError):
     """A broker knows who we are, and refuses: the text says which right is missing and the command that grants it."""
 
     def __init__(
-        self, code: int, what: str, message: str, operation: str, resource: str, resource_name: str
+        self, code: int, what: str, lack: str, command: str, operation: str, resource: str, name: str
     ) -> None:
-        super().__init__(code, what, message)
+        super().__init__(code, what, f"{lack}; grant it: {command}")
+        self.lack = lack
+        """Who may not do what, in words."""
+        self.command = command
+        """What somebody who may has to type."""
         self.operation = operation
         """As Kafka calls it: Read, Describe, AlterConfigs."""
         self.resource = resource
         """`topic`, `group` or `cluster`."""
-        self.resource_name = resource_name
+        self.resource_name = name
 
 
 class AcknowledgeError(KshareError):

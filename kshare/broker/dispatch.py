@@ -48,6 +48,7 @@ HANDLERS = {
     42: "delete_groups",
     44: "incremental_alter_configs",
     47: "offset_delete",
+    55: "describe_quorum",
     60: "describe_cluster",
     74: "list_config_resources",
     75: "describe_topic_partitions",

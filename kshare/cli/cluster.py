@@ -13,7 +13,9 @@ from typing import TypeVar
 import anyio
 
 from kshare.admin.client import AdminClient
+from kshare.admin.config import admin_settings
 from kshare.cli.failure import Failure
+from kshare.net.settings import NetSettings
 
 T = TypeVar("T")
 
@@ -28,6 +30,11 @@ class Cluster:
             self._options[_SERVERS] = server
         if not self._options.get(_SERVERS):
             raise Failure("which cluster? Give --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+
+    @property
+    def settings(self) -> NetSettings:
+        """For whoever connects alone."""
+        return admin_settings(None, self._options)
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         """In an event loop of its own, which Ctrl-C ends."""

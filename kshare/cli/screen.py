@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from textwrap import wrap
 
 from rich.console import Console
 from rich.text import Text
@@ -33,6 +34,27 @@ class Screen:
         text.rstrip()
         try:
             self._console.print(text, no_wrap=True, overflow="ellipsis")
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+    def paragraph(self, first: Part, text: str, margin: int) -> None:
+        """Wrapped beside its first part, not cut; in a pipe one line as all others."""
+        if self.is_plain:
+            self.text(f"{first[0]}{text}\n")
+            return
+        ((shown, style),) = _harmless([first])
+        harmless = "".join(part for part, _ in _harmless([(text, "")]))
+        rows = wrap(harmless, max(self.width - margin, 20), break_on_hyphens=False) or [""]
+        for index, row in enumerate(rows):
+            self.whole((shown if index == 0 else " " * margin, style), (row, ""))
+
+    def whole(self, *parts: Part) -> None:
+        """Longer than the window if need be: what is to be copied mustn't be cut."""
+        if self.is_plain:
+            self.line(*parts)
+            return
+        try:
+            self._console.print(Text.assemble(*_harmless(parts)), soft_wrap=True)
         except BrokenPipeError:
             raise ClosedPipe from None
 

@@ -45,9 +45,9 @@ def missing_right(code: int, needed: Iterable[Right]) -> Right | None:
 
 def refusal(code: int, what: str, right: Right, settings: NetSettings) -> NotAuthorized:
     """Who lacks what, and the command that grants it."""
-    user = principal(settings)
-    hint = f"{user or 'this user'} lacks {right}; grant it: {grant(right, settings)}"
-    return NotAuthorized(code, what, hint, right.operation, right.resource, right.name)
+    lack = f"{principal(settings) or 'this user'} lacks {right}"
+    command = grant(right, settings)
+    return NotAuthorized(code, what, lack, command, right.operation, right.resource, right.name)
 
 
 def principal(settings: NetSettings) -> str | None:

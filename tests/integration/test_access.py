@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from kshare import AdminClient
+from kshare.cli.app import run
 from kshare.errors import BrokerError, NotAuthorized
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -125,10 +128,6 @@ async def allow(cluster: Cluster, command: str) -> None:
         assert [one.error_code for one in answer.results] == [0]
 
 
-def command_in(error: NotAuthorized) -> str:
-    return str(error).partition("grant it: ")[2].removesuffix(")")
-
-
 async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]]) -> list[str]:
     """Tries, grants what the refusal names, and tries again, until nothing is refused any more."""
     granted: list[str] = []
@@ -138,6 +137,7 @@ async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]])
                 await attempt()
             except NotAuthorized as error:
                 right = f"{error.operation} {error.resource}"
+                assert error.command in str(error)
                 assert f"{right.split()[0]} on {f'{error.resource} {error.resource_name}'.strip()}" in str(
                     error
                 )
@@ -145,7 +145,7 @@ async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]])
                     await anyio.sleep(0.05)  # brokers learn of new rules a moment later
                     continue
                 granted.append(right)
-                await allow(cluster, command_in(error))
+                await allow(cluster, error.command)
             else:
                 return granted
 
@@ -207,12 +207,40 @@ async def test_the_command_is_one_that_kafkas_tool_takes(
 ) -> None:
     with pytest.raises(NotAuthorized) as caught:
         await user.describe_share_group(group)
-    words = shlex.split(command_in(caught.value))
+    words = shlex.split(caught.value.command)
     assert words[:2] == ["kafka-acls.sh", "--bootstrap-server"]
     await anyio.to_thread.run_sync(lambda: guarded.run_tool(_ACL_TOOL, *words[3:]))
     with anyio.fail_after(DEADLINE_S):
         while not await is_allowed(user, group):
             await anyio.sleep(0.05)
+
+
+async def test_the_doctor_says_what_to_grant(
+    guarded: Cluster, topic: str, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the brokers see it, without trying."""
+    file = tmp_path / "client.properties"
+    jaas = f'PlainLoginModule required username="{USER.name}" password="{USER.password}";'
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
+    words = ["-b", guarded.bootstrap_of(Listener.SASL_PLAINTEXT), "--command-config", str(file)]
+
+    async def complaints() -> list[dict[str, Any]]:
+        asked = ["doctor", *words, "--group", group, "--topic", topic, "--json"]
+        await anyio.to_thread.run_sync(run, asked)
+        return [
+            one
+            for one in json.loads(capsys.readouterr().out)
+            if one["check"] == "rights" and one["level"] != "ok"
+        ]
+
+    found = await complaints()
+    who = f"User:{USER.name} may not read"
+    assert [one["text"] for one in found] == [f"{who} group {group}", f"{who} topic {topic}"]
+    for one in found:
+        await allow(guarded, one["todo"][0])
+    with anyio.fail_after(DEADLINE_S):
+        while await complaints():
+            pass
 
 
 async def is_allowed(user: AdminClient, group: str) -> bool:

@@ -1,0 +1,26 @@
+"""DescribeQuorum v0-2: the controllers' log, of which there is one node, and what time it is there."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from kshare.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TopicData
+
+
+async def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
+    controller, now = call.broker.cluster.controller.id, call.broker.clock.now()
+    alone = ReplicaState(controller)
+    if call.version >= 1:
+        alone.last_fetch_timestamp = alone.last_caught_up_timestamp = now
+    return DescribeQuorumResponse(
+        topics=[
+            TopicData(
+                topic.topic_name,
+                [
+                    PartitionData(one.partition_index, leader_id=controller, current_voters=[alone])
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

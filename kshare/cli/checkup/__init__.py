@@ -1,0 +1,1 @@
+"""What `kshare doctor` looks at: one module a subject, each with checks that take a Patient and give Findings."""

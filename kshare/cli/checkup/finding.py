@@ -1,0 +1,41 @@
+"""What a check found, and what to type about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    """It works, and will hurt somebody."""
+    PROBLEM = "problem"
+    """Share groups don't work, or not for this user."""
+    UNKNOWN = "unknown"
+    """It couldn't be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    check: str
+    level: Level
+    text: str
+    todo: tuple[str, ...] = ()
+    """Lines for a shell, or for a broker's server.properties where it says so."""
+
+
+def ok(check: str, text: str) -> Finding:
+    return Finding(check, Level.OK, text)
+
+
+def warning(check: str, text: str, *todo: str) -> Finding:
+    return Finding(check, Level.WARNING, text, todo)
+
+
+def problem(check: str, text: str, *todo: str) -> Finding:
+    return Finding(check, Level.PROBLEM, text, todo)
+
+
+def unknown(check: str, text: str, *todo: str) -> Finding:
+    return Finding(check, Level.UNKNOWN, text, todo)
