@@ -26,6 +26,7 @@ from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.errors import KshareError, RequestTimedOut
+from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
@@ -111,7 +112,7 @@ class ShareConsumer(Generic[RecordT_co]):
                 holdings = Holdings(
                     most=self.config.max_records,
                     keeper=keeper,
-                    clock=anyio.current_time,
+                    clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),
                     reporter=self._reporter,
                 )

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
@@ -86,12 +87,15 @@ class NodeSession:
         """Until `close`; survives whatever happens to the connection."""
         while not self._closing:
             told = self._holdings.listen()
-            now = anyio.current_time()
+            now = self._holdings.clock()
             self._holdings.look_after_leases(self.books)
             sent = self._next(now)
             if sent is None:
                 await self._wait(told, now)
-            elif not await self._exchange(sent):
+            elif await self._exchange(sent):
+                # Whoever waited for this goes first: most have decided when it is our turn again.
+                await checkpoint()
+            else:
                 await anyio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def want(self, partitions: Sequence[Partition]) -> None:
@@ -194,7 +198,13 @@ class NodeSession:
 
     def _busy_wait_ms(self) -> int:
         rate = self._holdings.pace.rate
-        return min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(_BUSY_SHARE * 1000 / rate))) if rate else BUSY_WAIT_MS
+        if not rate:
+            return BUSY_WAIT_MS
+        wait = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(_BUSY_SHARE * 1000 / rate)))
+        if self._has_plenty:
+            # What the broker has may all be locked by what is in hand: then it is there when that has been decided.
+            wait = min(wait, max(1, int(1000 * self._holdings.tally.undecided / rate)))
+        return wait
 
     def _take(self, *, renewals: bool, is_wanted: bool = True) -> Acks:
         """Of partitions that aren't wanted any more apart: along with a fetch, what they release would come back."""
@@ -256,6 +266,8 @@ class NodeSession:
                     self._holdings.remember(acks)
                 self._holdings.on_outcomes(acks.on_answer(code))
                 self._holdings.forget(acks)
+                if not acks.leases:
+                    del self.books[partition]
         if isinstance(sent.request, ShareFetchRequest):
             brought = sum(
                 one.last_offset - one.first_offset + 1
@@ -263,7 +275,7 @@ class NodeSession:
                 for one in data.acquired_records
             )
             self._has_plenty = brought >= min(PLENTY, (sent.request.max_records + 1) // 2)
-            self._brought_at = anyio.current_time()
+            self._brought_at = self._holdings.clock()
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             acks = self.books.setdefault(partition, PartitionAcks(partition))

@@ -244,8 +244,9 @@ class GroupMember:
 
         The session lives and dies with the connection, so its end is told to the session even while nothing is asked.
         """
-        connection = await self._pool.connection(node, purpose="fetch", timeout=timeout)
-        if self._connections.get(node) is not connection:
+        connection = self._connections.get(node)
+        if connection is None or not connection.is_open:
+            connection = await self._pool.connection(node, purpose="fetch", timeout=timeout)
             self._connections[node] = connection
             session = self._nodes[node]
             connection.on_closed(partial(self._on_fetch_connection_closed, connection, session))
@@ -280,13 +281,13 @@ class GroupMember:
     async def _timed(
         self, node: int | None, request: Request[ResponseT], asking: Awaitable[ResponseT]
     ) -> ResponseT:
-        api, started = request.NAME.removesuffix("Request"), anyio.current_time()
+        api, started = request.NAME.removesuffix("Request"), self._holdings.clock()
         try:
             answer = await asking
         except KshareError as error:
-            self._reporter.answered(api, node, anyio.current_time() - started, error)
+            self._reporter.answered(api, node, self._holdings.clock() - started, error)
             raise
-        self._reporter.answered(api, node, anyio.current_time() - started, answer)
+        self._reporter.answered(api, node, self._holdings.clock() - started, answer)
         return answer
 
     def _fail(self, error: KshareError) -> None:

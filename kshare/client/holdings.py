@@ -66,7 +66,7 @@ class Holdings:
         self.reporter = reporter
         self._names: dict[bytes, str] = {}
         self._topics: Container[str] | None = None
-        self._clock = clock
+        self.clock = clock
         self._is_stalled = False
         """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
@@ -96,7 +96,7 @@ class Holdings:
 
     def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
         """One partition's part of an answer."""
-        now = self._clock()
+        now = self.clock()
         self._names[acks.partition[0]] = topic
         batches = list(read_batches(data.records))
         for acquired in data.acquired_records:
@@ -142,7 +142,7 @@ class Holdings:
 
     def next_batch(self) -> ShareBatch | None:
         """The next that may still be handed out."""
-        now = self._clock()
+        now = self.clock()
         self.pace.on_asked(now)
         self._is_stalled = False
         while self._waiting:
@@ -176,7 +176,7 @@ class Holdings:
 
     def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """The broker's word on acknowledgements, or that there is none."""
-        now = self._clock()
+        now = self.clock()
         for outcome in outcomes:
             place = self._place(outcome.partition)
             error = outcome_error(outcome)
@@ -219,7 +219,7 @@ class Holdings:
 
     def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
         """Renew what is worked on, give back what waits too long, lose what has run out."""
-        now = self._clock()
+        now = self.clock()
         due = self.keeper.due(now)
         for lease in due.renew:
             lease.decide_held(RENEW)
@@ -243,7 +243,7 @@ class Holdings:
         return self._names.get(topic_id) or topic_id.hex(), number
 
     def _report_finished(self, leases: Iterable[Lease]) -> None:
-        now = self._clock()
+        now = self.clock()
         for lease in leases:
             handed_at = self.keeper.handed_at(lease)
             if handed_at is not None and lease.count(SETTLED) == len(lease.states):

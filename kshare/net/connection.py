@@ -16,6 +16,7 @@ from anyio.abc import ByteStream, TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
+from kshare.net.clock import loop_clock
 from kshare.net.foreign import lost
 from kshare.net.frame_reader import FrameReader
 from kshare.net.settings import NetSettings
@@ -64,6 +65,7 @@ class Connection:
         self._waiting: dict[int, _Waiting] = {}
         self._given_up: set[int] = set()
         self._owed_since: float | None = None
+        self._clock = loop_clock()
         self._sending = anyio.Lock(fast_acquire=True)
         self._opening = b""
         self._answers = 0
@@ -199,7 +201,7 @@ class Connection:
         if len(self._opening) < len(_HTTP):
             self._opening += said[: len(_HTTP)]
         self.is_suspect = False
-        self._owed_since = anyio.current_time() if self._waiting or self._given_up else None
+        self._owed_since = self._clock() if self._waiting or self._given_up else None
 
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:
@@ -268,7 +270,7 @@ class Connection:
             raise self._own_error()
         self._waiting[correlation_id] = waiting
         if self._owed_since is None:
-            self._owed_since = anyio.current_time()
+            self._owed_since = self._clock()
         try:
             await self._stream.send(frame)
         except anyio.get_cancelled_exc_class():
@@ -291,7 +293,7 @@ class Connection:
         self.is_suspect = True
         if self._owed_since is None:
             return
-        silent = anyio.current_time() - self._owed_since
+        silent = self._clock() - self._owed_since
         if silent >= SILENCE * self._settings.request_timeout:
             self.end(ConnectionLost(f"{self.peer} owes an answer and has been silent for {silent:.0f} s"))
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import NodeSession
+from kshare.client.fetch import BUSY_WAIT_MS, NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
@@ -91,6 +91,15 @@ async def test_acknowledgements_ride_on_fetches() -> None:
     with_acks = [request for request in broker.requests if any(t.partitions for t in request.topics)]
     alone = [request for request in with_acks if isinstance(request, ShareAcknowledgeRequest)]
     assert len(alone) < len(with_acks) / 2
+
+
+async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_hand_takes() -> None:
+    """All that the broker has may be locked by what is in hand: its acknowledgement must not wait behind this."""
+    broker = TinyBroker(20_000)
+    async with running(broker, most=2000) as rig:
+        await accept_all(rig, broker)
+    waits = [request.max_wait_ms for request in broker.requests if isinstance(request, ShareFetchRequest)]
+    assert min(waits) < BUSY_WAIT_MS
 
 
 async def test_no_more_is_held_than_allowed() -> None:
