@@ -36,6 +36,15 @@ class CorruptBatchError(DecodeError):
         self.base_offset = base_offset
 
 
+class CaptureError(KshareError, ValueError):
+    """A network capture is damaged, cut off, or none at all: says at which byte of the file."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"byte {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
 class ConfigError(KshareError, ValueError):
     """An option is unknown, missing, contradictory or out of range; the text says what to write instead."""
 

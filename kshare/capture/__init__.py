@@ -6,6 +6,22 @@ of Kafka: who is the client of a connection that was joined in the middle is for
 
 from __future__ import annotations
 
+from .link import Closed, Data, Link, Lost
+from .reader import CaptureReader, is_capture
+from .segments import UnreadPacketError, segment_of
+from .streams import Streams
 from .writer import CaptureWriter, WrittenConnection
 
-__all__ = ["CaptureWriter", "WrittenConnection"]
+__all__ = [
+    "CaptureReader",
+    "CaptureWriter",
+    "Closed",
+    "Data",
+    "Link",
+    "Lost",
+    "Streams",
+    "UnreadPacketError",
+    "WrittenConnection",
+    "is_capture",
+    "segment_of",
+]

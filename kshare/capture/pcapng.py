@@ -1,0 +1,104 @@
+"""The newer format of captures, Wireshark's own: blocks, of which some are packets.
+
+A section says its byte order; its interfaces say link type and resolution of time. Blocks of other kinds (names,
+statistics, keys, comments) are passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kshare.errors import CaptureError
+
+from .packet import MOST_BYTES, Packet
+
+MAGIC = b"\x0a\x0d\x0d\x0a"
+"""Reads the same in both byte orders."""
+
+_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_HEAD = 8
+_TRAILER = 4
+_LEAST_SIZES = {_SECTION: 28, _INTERFACE: 20, _OLD_PACKET: 32, _SIMPLE_PACKET: 16, _PACKET: 32}
+_RESOLUTION, _OFFSET = 9, 14
+_OF_TWO = 0x80
+_MICROSECOND = 1e-6
+
+
+class _Interface(NamedTuple):
+    link: int
+    most_captured: int
+    tick: float
+    offset: int
+
+
+class PcapngFile:
+    """Takes packets out of the file's bytes, from wherever it stopped last."""
+
+    def __init__(self) -> None:
+        self.consumed = 0
+        self._order = "<"
+        self._interfaces: list[_Interface] = []
+
+    def packets(self, data: memoryview) -> Iterator[Packet]:
+        self.consumed = at = 0
+        while at + _HEAD + _TRAILER <= len(data):
+            if data[at : at + 4] == MAGIC:
+                self._begin_section(data, at)
+            kind, size = struct.unpack_from(f"{self._order}II", data, at)
+            if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MOST_BYTES or size % 4:
+                raise CaptureError(at, f"a block of {size} bytes is announced")
+            if at + size > len(data):
+                break
+            if kind == _INTERFACE:
+                self._interfaces.append(self._interface(data[at + _HEAD : at + size - _TRAILER]))
+            elif kind in (_PACKET, _OLD_PACKET, _SIMPLE_PACKET):
+                yield self._packet(data, at, kind, size)
+            at += size
+        self.consumed = at
+
+    def _begin_section(self, data: memoryview, at: int) -> None:
+        order = _ORDERS.get(bytes(data[at + _HEAD : at + _HEAD + 4]))
+        if order is None:
+            raise CaptureError(at, "a section without a byte order")
+        self._order = order
+        self._interfaces = []
+
+    def _interface(self, body: memoryview) -> _Interface:
+        link, _, most_captured = struct.unpack_from(f"{self._order}HHI", body)
+        tick, offset = _MICROSECOND, 0
+        at = 8
+        while at + 4 <= len(body):
+            code, size = struct.unpack_from(f"{self._order}HH", body, at)
+            value = body[at + 4 : at + 4 + size]
+            if code == _RESOLUTION and size == 1 and value:
+                tick = 2.0 ** -(value[0] & ~_OF_TWO) if value[0] & _OF_TWO else 10.0 ** -value[0]
+            elif code == _OFFSET and len(value) == size == 8:
+                (offset,) = struct.unpack(f"{self._order}q", value)
+            at += 4 + (size + 3) // 4 * 4
+        return _Interface(link, most_captured or MOST_BYTES, tick, offset)
+
+    def _packet(self, data: memoryview, at: int, kind: int, size: int) -> Packet:
+        ticks = number = 0
+        begin = at + _HEAD + 20
+        if kind == _PACKET:
+            number, high, low, captured = struct.unpack_from(f"{self._order}IIII", data, at + _HEAD)
+            ticks = high << 32 | low
+        elif kind == _OLD_PACKET:
+            number, _, high, low, captured = struct.unpack_from(f"{self._order}HHIII", data, at + _HEAD)
+            ticks = high << 32 | low
+        else:
+            (captured,) = struct.unpack_from(f"{self._order}I", data, at + _HEAD)
+            begin = at + _HEAD + 4
+        if number >= len(self._interfaces):
+            raise CaptureError(at, f"a packet of interface {number}, which was not described before")
+        interface = self._interfaces[number]
+        room = size - _TRAILER - (begin - at)
+        if kind == _SIMPLE_PACKET:
+            captured = min(captured, interface.most_captured, room)
+        if captured > room:
+            raise CaptureError(at, f"a packet of {captured} bytes in a block of {size}")
+        time = interface.offset + ticks * interface.tick
+        return Packet(time, interface.link, data[begin : begin + captured])

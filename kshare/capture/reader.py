@@ -1,0 +1,73 @@
+"""Capture files → packets, whichever format they have. Fed with chunks, so a capture may be larger than the memory.
+
+Decides which format it is, by the first four bytes. Never decides what a packet holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from kshare.errors import CaptureError
+
+from . import pcap, pcapng
+from .packet import Packet
+
+_MAGIC_BYTES = 4
+
+
+class _Format(Protocol):
+    def packets(self, data: memoryview) -> Iterator[Packet]:
+        """Whole packets from the beginning of `data`."""
+        ...
+
+    @property
+    def consumed(self) -> int:
+        """How many of the bytes were used up by the packets that were taken out last."""
+        ...
+
+
+def is_capture(head: bytes | memoryview) -> bool:
+    """Whether a file that begins so is a capture."""
+    return bytes(head[:_MAGIC_BYTES]) in pcap.MAGICS or bytes(head[:_MAGIC_BYTES]) == pcapng.MAGIC
+
+
+class CaptureReader:
+    """Feed it a file, take packets out."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._position = 0
+        self._format: _Format | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[Packet]:
+        """The packets that `chunk` completes; they are views of it. CaptureError for what is no capture."""
+        data = self._rest + chunk if self._rest else chunk
+        if self._format is None:
+            if len(data) < _MAGIC_BYTES:
+                self._rest = data
+                return
+            self._format = _format_of(data)
+        try:
+            yield from self._format.packets(memoryview(data))
+        except CaptureError as problem:
+            raise CaptureError(self._position + problem.offset, problem.reason) from None
+        self._position += self._format.consumed
+        self._rest = data[self._format.consumed :]
+
+    def finish(self) -> None:
+        """CaptureError if the file ends inside of a packet."""
+        if self._rest or self._format is None:
+            there = f"{len(self._rest)} bytes of it are there" if self._format else "too short to be one"
+            reason = "the capture ends inside of a packet" if self._format else "no capture"
+            raise CaptureError(self._position, f"{reason}, {there}")
+
+
+def _format_of(data: bytes) -> _Format:
+    if data[:_MAGIC_BYTES] == pcapng.MAGIC:
+        return pcapng.PcapngFile()
+    if data[:_MAGIC_BYTES] in pcap.MAGICS:
+        return pcap.PcapFile()
+    raise CaptureError(
+        0, f"no capture: it begins with {data[:_MAGIC_BYTES].hex(' ')}, neither pcap nor pcapng"
+    )

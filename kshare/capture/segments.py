@@ -1,0 +1,175 @@
+"""Packets → TCP segments: through Ethernet, Linux's cooked headers, loopback and raw IP, VLAN tags, IPv4 and IPv6.
+
+Decides what is looked at: whole TCP segments and those that were captured in part. IP fragments are not put together;
+TCP avoids them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from .packet import Packet
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+Address = tuple[bytes, int]
+"""IP address, packed, and port."""
+
+
+class Segment(NamedTuple):
+    """One TCP segment as it was captured."""
+
+    source: Address
+    target: Address
+    sequence: int
+    acknowledged: int
+    flags: int
+    payload: memoryview
+    missing: int
+    """Bytes behind the payload that were on the wire and not captured."""
+
+
+class UnreadPacketError(Exception):
+    """This should hold TCP, perhaps, and can't be read. The text says why, in words that packets share."""
+
+
+def endpoint(address: Address) -> str:
+    """As people write it."""
+    ip = ip_address(address[0])
+    return f"{ip}:{address[1]}" if ip.version == 4 else f"[{ip}]:{address[1]}"
+
+
+def segment_of(packet: Packet) -> Segment | None:
+    """None for what is no TCP."""
+    read = _LINKS.get(packet.link)
+    if read is None:
+        raise UnreadPacketError(f"link type {packet.link}")
+    try:
+        return read(packet.data)
+    except (struct.error, IndexError):
+        raise UnreadPacketError("cut off inside of headers") from None
+
+
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_VLANS = (0x8100, 0x88A8, 0x9100)
+_TCP_PROTOCOL = 6
+_IPV6_EXTENSIONS = (0, 43, 60)
+_IPV6_AUTHENTICATION, _IPV6_FRAGMENT = 51, 44
+_MORE_FRAGMENTS_AND_OFFSET = 0x3FFF
+_MORE_FRAGMENTS_AND_OFFSET_6 = 0xFFF9
+_FAMILY_IPV4 = 2
+_FAMILIES_IPV6 = (10, 23, 24, 28, 30)
+"""Each system has its own number."""
+
+_two_bytes = struct.Struct(">H").unpack_from
+_ip4 = struct.Struct(">BxHxxHxB").unpack_from
+_ip6 = struct.Struct(">4xHB").unpack_from
+_tcp = struct.Struct(">HHIIBB").unpack_from
+
+
+def _ethernet(data: memoryview) -> Segment | None:
+    return _by_ethernet_type(data, 12)
+
+
+def _cooked(data: memoryview) -> Segment | None:
+    return _by_ethernet_type(data, 14)
+
+
+def _cooked_2(data: memoryview) -> Segment | None:
+    return _by_number(_two_bytes(data)[0], data, 20)
+
+
+def _by_ethernet_type(data: memoryview, at: int) -> Segment | None:
+    (number,) = _two_bytes(data, at)
+    return _by_number(number, data, at + 2)
+
+
+def _by_number(number: int, data: memoryview, at: int) -> Segment | None:
+    while number in _VLANS:
+        (number,) = _two_bytes(data, at + 2)
+        at += 4
+    if number == _IPV4:
+        return _from_ipv4(data, at)
+    return _from_ipv6(data, at) if number == _IPV6 else None
+
+
+def _loopback(data: memoryview) -> Segment | None:
+    """The family is in the byte order of whoever captured; all families are below 256."""
+    family = data[0] | data[3]
+    if family == _FAMILY_IPV4:
+        return _from_ipv4(data, 4)
+    return _from_ipv6(data, 4) if family in _FAMILIES_IPV6 else None
+
+
+def _raw(data: memoryview) -> Segment | None:
+    return _from_ipv4(data, 0) if data[0] >> 4 == 4 else _from_ipv6(data, 0)
+
+
+def _from_ipv4(data: memoryview, at: int) -> Segment | None:
+    first, total, fragment, protocol = _ip4(data, at)
+    header = (first & 15) * 4
+    if protocol != _TCP_PROTOCOL or first >> 4 != 4 or header < 20:
+        return None
+    if fragment & _MORE_FRAGMENTS_AND_OFFSET:
+        raise UnreadPacketError("IP fragments")
+    # A packet that the network card cuts up later has no length yet.
+    end = at + total if total else len(data)
+    return _from_tcp(data, at + header, end, data[at + 12 : at + 16], data[at + 16 : at + 20])
+
+
+def _from_ipv6(data: memoryview, at: int) -> Segment | None:
+    if data[at] >> 4 != 6:
+        return None
+    length, protocol = _ip6(data, at)
+    source, target = data[at + 8 : at + 24], data[at + 24 : at + 40]
+    at += 40
+    end = at + length if length else len(data)
+    while protocol != _TCP_PROTOCOL:
+        if protocol == _IPV6_FRAGMENT:
+            if _two_bytes(data, at + 2)[0] & _MORE_FRAGMENTS_AND_OFFSET_6:
+                raise UnreadPacketError("IP fragments")
+            size = 8
+        elif protocol == _IPV6_AUTHENTICATION:
+            size = (data[at + 1] + 2) * 4
+        elif protocol in _IPV6_EXTENSIONS:
+            size = (data[at + 1] + 1) * 8
+        else:
+            return None
+        protocol = data[at]
+        at += size
+    return _from_tcp(data, at, end, source, target)
+
+
+def _from_tcp(data: memoryview, at: int, end: int, source: memoryview, target: memoryview) -> Segment | None:
+    source_port, target_port, sequence, acknowledged, size, flags = _tcp(data, at)
+    begin = at + (size >> 4) * 4
+    if begin < at + 20 or begin > end:
+        return None
+    return Segment(
+        (bytes(source), source_port),
+        (bytes(target), target_port),
+        sequence,
+        acknowledged if flags & ACK else -1,
+        flags,
+        data[begin:end],
+        max(0, end - max(begin, len(data))),
+    )
+
+
+_LINKS: dict[int, Callable[[memoryview], Segment | None]] = {
+    0: _loopback,
+    1: _ethernet,
+    12: _raw,
+    14: _raw,
+    101: _raw,
+    108: _loopback,
+    113: _cooked,
+    228: _raw,
+    229: _raw,
+    276: _cooked_2,
+}
+"""Link types by their number in captures: null, Ethernet, raw IP as some systems count it, raw IP, OpenBSD's loopback,
+Linux cooked, IPv4 alone, IPv6 alone, Linux cooked 2."""

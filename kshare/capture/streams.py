@@ -1,0 +1,75 @@
+"""TCP segments of many connections → events of each: bytes in order, bytes lost, the end.
+
+Decides which connection a segment belongs to. The first packet of a connection counts as its beginning, even if the
+connection is older than the capture.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from .link import Event, Link
+from .segments import RST, SYN, Address, Segment
+
+MOST_HELD = 8 * 1024 * 1024
+"""Bytes of one direction that are kept behind a gap; then the gap counts as lost."""
+_REMEMBERED = 1024
+"""Connections that are over, and whose last packets may come once more."""
+
+_Key = tuple[Address, Address]
+
+
+class Streams:
+    """Segments in, events out. The memory it takes is bounded for each open connection."""
+
+    def __init__(self, most_held: int = MOST_HELD) -> None:
+        self._most_held = most_held
+        self._links: dict[_Key, tuple[Link, int]] = {}
+        self._over: deque[tuple[_Key, Link]] = deque()
+        self._opened = 0
+
+    def feed(self, segment: Segment, time: float) -> Iterator[Event]:
+        """What this segment completes."""
+        key = (segment.source, segment.target)
+        found = self._links.get(key)
+        if found is not None and found[0].is_other(found[1], segment):
+            yield from self._close(key, found[0], time)
+            found = None
+        if found is None:
+            if not (segment.payload or segment.flags & SYN) or segment.flags & RST:
+                return
+            found = self._open(key, segment)
+        link, side = found
+        if not link.is_over:
+            yield from link.take(side, segment, time)
+            if link.is_over:
+                self._remember(key, link)
+
+    def finish(self, time: float) -> Iterator[Event]:
+        """The capture is at its end: whatever is still held comes out."""
+        for link, side in list(self._links.values()):
+            if side == 0:
+                yield from link.end(time)
+        self._links.clear()
+
+    def _open(self, key: _Key, segment: Segment) -> tuple[Link, int]:
+        self._opened += 1
+        link = Link(self._opened, segment, self._most_held)
+        self._links[key] = link, 0
+        self._links[key[::-1]] = link, 1
+        return link, 0
+
+    def _close(self, key: _Key, link: Link, time: float) -> Iterator[Event]:
+        yield from link.end(time)
+        self._forget(key, link)
+
+    def _remember(self, key: _Key, link: Link) -> None:
+        self._over.append((key, link))
+        if len(self._over) > _REMEMBERED:
+            self._forget(*self._over.popleft())
+
+    def _forget(self, key: _Key, link: Link) -> None:
+        for one in (key, key[::-1]):
+            if one in self._links and self._links[one][0] is link:
+                del self._links[one]

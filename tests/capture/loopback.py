@@ -1,0 +1,44 @@
+"""What passes over this machine's loopback, captured and written by libpcap, which is what tcpdump consists of."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import cypcap
+
+_WHOLE_PACKETS = 262_144
+_BUFFER = 32 * 1024 * 1024
+_TICK = 0.01
+_DEADLINE = 60.0
+
+
+@contextmanager
+def captured(path: Path, port: int, snaplen: int = _WHOLE_PACKETS) -> Iterator[None]:
+    """All that goes to and from `port` meanwhile is in the file afterwards. The kernel keeps it until then."""
+    with cypcap.create("lo") as capture, socket.socket(type=socket.SOCK_DGRAM) as marker:
+        capture.set_snaplen(snaplen)
+        capture.set_buffer_size(_BUFFER)
+        capture.set_immediate_mode(True)
+        capture.set_timeout(_TICK)
+        capture.activate()
+        marker.bind(("127.0.0.1", 0))
+        capture.setfilter(f"tcp port {port} or udp port {marker.getsockname()[1]}")
+        yield
+        marker.sendto(b"enough", marker.getsockname())
+        _write(capture, path)
+
+
+def _write(capture: cypcap.Pcap, path: Path) -> None:
+    deadline = time.monotonic() + _DEADLINE
+    with closing(capture.dump_open(str(path))) as file:
+        for header, data in capture:
+            if data is not None and data.endswith(b"enough"):
+                break
+            if data is not None:
+                file.dump(header, data)
+            assert time.monotonic() < deadline, "libpcap never showed the last packet"
+    assert not capture.stats().drop, "the kernel's buffer was too small"

@@ -1,0 +1,79 @@
+"""Real TCP on the loopback, captured by libpcap: what the sockets sent is what comes out."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kshare.capture import CaptureReader, Closed, Data, Lost, Streams, segment_of
+from kshare.capture.link import Event
+from tests.capture.loopback import captured
+
+QUESTION, ANSWER = b"question" * 5_000, bytes(range(256)) * 8_000
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_what_was_sent_comes_out(tmp_path: Path, family: socket.AddressFamily, host: str) -> None:
+    path = tmp_path / "loopback.pcap"
+    with socket.create_server((host, 0), family=family) as listening:
+        port = listening.getsockname()[1]
+        with captured(path, port):
+            client = converse(listening)
+    streams = {0: b"", 1: b""}
+    ends = []
+    for event in events_of(path):
+        match event:
+            case Data(link, side, data):
+                assert link.opener == 0
+                assert link.name(1 - side).endswith(f":{client if side else port}")
+                streams[side] += data
+            case Lost():
+                raise AssertionError(event)
+            case _:
+                ends.append(event.link.number)
+    assert streams == {0: QUESTION, 1: ANSWER}
+    assert ends == [1]
+
+
+def test_a_short_snapshot_length_loses_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "loopback.pcap"
+    with socket.create_server(("127.0.0.1", 0)) as listening, captured(path, listening.getsockname()[1], 100):
+        converse(listening)
+    sizes = {Data: 0, Lost: 0, Closed: 0}
+    for event in events_of(path):
+        sizes[type(event)] += len(event.data) if isinstance(event, Data) else getattr(event, "size", 0)
+    assert sizes[Data] + sizes[Lost] == len(QUESTION) + len(ANSWER)
+    assert 0 < sizes[Data] < 10_000
+
+
+def converse(listening: socket.socket) -> int:
+    """The client's port."""
+    address = listening.getsockname()[:2]
+    with socket.create_connection(address) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            port: int = client.getsockname()[1]
+            client.sendall(QUESTION)
+            receive(accepted, len(QUESTION))
+            for at in range(0, len(ANSWER), 50_000):
+                accepted.sendall(ANSWER[at : at + 50_000])
+                receive(client, len(ANSWER[at : at + 50_000]))
+    return port
+
+
+def receive(sock: socket.socket, size: int) -> None:
+    while size:
+        size -= len(sock.recv(size))
+
+
+def events_of(path: Path) -> Iterator[Event]:
+    reader, streams = CaptureReader(), Streams()
+    for packet in reader.feed(path.read_bytes()):
+        segment = segment_of(packet)
+        assert segment is not None
+        yield from streams.feed(segment, packet.time)
+    reader.finish()
+    yield from streams.finish(0.0)
