@@ -1,0 +1,73 @@
+"""What a query tells of itself: numbers that Spark shows in its progress.
+
+Pure; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kshare.admin.results import PartitionOffset
+from kshare.client.observer import Acquired, Event, LeaseLost, LeaseRenewed, SessionEnded, Settled
+from kshare.spark.ranges import Token
+
+
+class Counters:
+    """Of one process; all of them count records."""
+
+    def __init__(self) -> None:
+        self.acquired = 0
+        self.starts: dict[tuple[str, int], int] = {}
+        """Where the group stands, by topic and partition, as far as it was asked."""
+        self._emitted = 0
+        self._redelivered = 0
+        self._accepted = 0
+        self._released = 0
+        self._rejected = 0
+        self._renewed = 0
+        self._lost = 0
+        self._sessions_ended = 0
+        self._lag: int | None = None
+
+    def observe(self, event: Event) -> None:
+        match event:
+            case Acquired(_, _, records, delivery_count):
+                self.acquired += records
+                self._redelivered += records if delivery_count > 1 else 0
+            case Settled() if event.error is None:
+                counts = event.counts()
+                self._accepted += counts.get("accept", 0)
+                self._released += counts.get("release", 0)
+                self._rejected += counts.get("reject", 0)
+            case LeaseRenewed(_, _, records):
+                self._renewed += records
+            case LeaseLost(_, _, records, _):
+                self._lost += records
+            case SessionEnded():
+                self._sessions_ended += 1
+
+    def planned(self, token: Token) -> None:
+        self._emitted += sum(map(len, token.acquired))
+
+    def on_standing(self, standing: Iterable[PartitionOffset]) -> None:
+        """What the group's coordinator says; brokers before Kafka 4.2 know no lag."""
+        rows = list(standing)
+        for row in rows:
+            if row.start_offset is not None:
+                self.starts[row.topic, row.partition] = row.start_offset
+        lags = [row.lag for row in rows if row.lag is not None]
+        self._lag = sum(lags) if lags else None
+
+    def readings(self) -> dict[str, int | None]:
+        return {
+            "acquired": self.acquired,
+            "emitted": self._emitted,
+            "redelivered": self._redelivered,
+            "accepted": self._accepted,
+            "released": self._released,
+            "rejected": self._rejected,
+            "leasesRenewed": self._renewed,
+            "leasesLost": self._lost,
+            "sessionsEnded": self._sessions_ended,
+            "lag": self._lag,
+        }

@@ -1,0 +1,245 @@
+"""A query's member of its group: acquires ranges, keeps them locked, and sends what `Custody` decides.
+
+All of it lives in one event loop. Decides how long a trigger waits for records, and when a drain has come to its end.
+Never looks into records; knows nothing of Spark but tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
+from kshare.admin.offsets import share_group_offsets
+from kshare.admin.routing import Router
+from kshare.client.group import GroupMember
+from kshare.client.observer import Answered, Event, Fetched, Reporter
+from kshare.errors import KshareError
+from kshare.net.pool import Pool
+from kshare.net.share_groups import require_share_groups
+from kshare.protocol.messages import ShareAcknowledgeRequest
+from kshare.spark.counters import Counters
+from kshare.spark.custody import Custody
+from kshare.spark.lock_fit import LockFit
+from kshare.spark.options import ReadOptions
+from kshare.spark.range_holdings import RangeHoldings
+from kshare.spark.ranges import Range, Token
+from kshare.state.leases import LeaseKeeper
+
+log = logging.getLogger("kshare.spark")
+
+_RENEWING_VERSION = 2
+_SURVEY_S = 10.0
+"""How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
+_ORPHAN_LOOK_S = 1.0
+_QUIET_S = 3.0
+"""A drain ends so long after the last record, where it isn't certain that nothing is left."""
+
+
+class RangeMember:
+    """`run` it in a task; everything else may be called once that has started."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.counters = Counters()
+        self._options = options
+        self._custody = Custody(options.settle, by_row=options.settle_rows)
+        self._fit = LockFit()
+        self._planned_at: float | None = None
+        self._news = anyio.Event()
+        self._empty: set[int | None] = set()
+        """Brokers whose last fetch brought nothing, since they were last asked for more."""
+        self._ends: dict[tuple[str, int], int] | None = None
+        self._closing = anyio.Event()
+        self._parent = os.getppid()
+
+    # --- life
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Until `close`; then the group is left in good order, within `close_timeout`."""
+        config = self._options.consumer
+        reporter = Reporter(self._observe)
+        async with Pool(config.net_settings()) as pool:
+            connection = await pool.connection(None)
+            require_share_groups(connection)
+            self._can_renew = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
+            keeper = LeaseKeeper(can_renew=self._can_renew, longest_s=float("inf"))
+            self._holdings = RangeHoldings(
+                self._custody, keeper=keeper, clock=anyio.current_time, reporter=reporter
+            )
+            self._router = Router(pool, config.request_timeout)
+            async with anyio.create_task_group() as tasks:
+                self._member = GroupMember(config, pool, self._holdings, tasks, reporter)
+                task_status.started()
+                await self._live(tasks)
+                with anyio.move_on_after(config.close_timeout, shield=True):
+                    await self._member.close()
+                tasks.cancel_scope.cancel()
+
+    async def _live(self, tasks: TaskGroup) -> None:
+        tasks.start_soon(self._watch_parent)
+        tasks.start_soon(self._survey_now_and_then)
+        tasks.start_soon(self._member.run)
+        await self._closing.wait()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    async def _watch_parent(self) -> None:
+        """A driver that was killed tells nobody: its child is given to another parent."""
+        while not self._closing.is_set():
+            if os.getppid() != self._parent:
+                log.warning("the driver is gone: leaving the group")
+                self.close()
+            await anyio.sleep(_ORPHAN_LOOK_S)
+
+    # --- what Spark asks
+
+    async def latest(self, start: Token | None, max_rows: int | None) -> Token | None:
+        """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
+        start = start or self._custody.resume() or Token()
+        self._note_duration()
+        self._holdings.carry_out(self._custody.complete(start))
+        limit = self._limit(max_rows)
+        if self._ends is None:
+            await self._gather(limit)
+        else:
+            await self._drain(limit)
+        token = self._custody.plan(limit)
+        if token is not None:
+            self.counters.planned(token)
+            self._planned_at = anyio.current_time()
+            if self._options.settle == "sink":
+                self._want(0)
+        return token
+
+    async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[Range, ...]:
+        """Spark is about to read: the ranges of this micro-batch."""
+        is_replay = not self._custody.has_begun
+        ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
+        self._holdings.carry_out(decisions)
+        if (is_replay and ranges) or decisions:
+            # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
+            # and the next may come.
+            self._want(self._limit(None))
+        return ranges
+
+    async def prepare_to_drain(self) -> None:
+        """Whatever is in the topics now, and nothing that comes later, is to be emitted."""
+        where = await partitions_of(self._router, dict.fromkeys(self._options.topics))
+        self._ends = await log_offsets(self._router, where, LATEST)
+        self._custody.limit_to(self._ends)
+
+    def progress(self) -> dict[str, int | None]:
+        """For Spark's progress, and whoever monitors it."""
+        custody = self._custody
+        return {
+            "held": self._holdings.held,
+            "fresh": custody.fresh,
+            "inFlight": custody.in_flight,
+            "owed": custody.owed,
+            "skippedDuplicates": custody.skipped,
+            **self.counters.readings(),
+        }
+
+    # --- gathering
+
+    async def _gather(self, limit: int) -> None:
+        """Until there is enough, or there are some and the brokers have no more, or the time is up."""
+        self._want(limit)
+        with anyio.move_on_after(self._options.max_wait):
+            while self._custody.fresh < limit and not (self._custody.fresh and self._have_no_more()):
+                await self._listen()
+
+    async def _drain(self, limit: int) -> None:
+        """Until there is something to emit, or nothing is left: no record, and no acceptance without its answer."""
+        self._want(limit)
+        self._holdings.committers += 1
+        quiet_since = anyio.current_time()
+        try:
+            while True:
+                seen = self.counters.acquired
+                with anyio.move_on_after(0.2):
+                    await self._listen()
+                if self.counters.acquired != seen:
+                    quiet_since = anyio.current_time()
+                elif self._have_no_more() or anyio.current_time() - quiet_since > _QUIET_S:
+                    if self._custody.fresh or await self._is_drained(quiet_since):
+                        return
+                if self._custody.fresh >= limit:
+                    return
+        finally:
+            self._holdings.committers -= 1
+
+    async def _is_drained(self, quiet_since: float) -> bool:
+        """For certain, or as far as anybody can tell: what another consumer holds for long is that one's affair."""
+        if anyio.current_time() - quiet_since > _QUIET_S:
+            return True
+        await self._survey()
+        assert self._ends is not None
+        starts = self.counters.starts
+        is_passed = all(
+            max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
+            for where, end in self._ends.items()
+        )
+        return is_passed and self._custody.owed == 0 and self._member.is_clear
+
+    def _limit(self, max_rows: int | None) -> int:
+        limits = [self._options.max_records]
+        if max_rows is not None:
+            limits.append(max_rows)
+        if not self._can_renew and self._options.settle == "sink":
+            limits.append(self._fit.bound)
+        return max(1, min(limits))
+
+    def _note_duration(self) -> None:
+        if self._planned_at is not None and self._holdings.lock_s:
+            elapsed = anyio.current_time() - self._planned_at
+            self._fit.on_batch(self._custody.in_flight, elapsed, self._holdings.lock_s)
+        self._planned_at = None
+
+    def _want(self, records: int) -> None:
+        self._empty.clear()
+        self._holdings.wanted = records
+        self._holdings.tell()
+
+    def _have_no_more(self) -> bool:
+        return len(self._empty) >= self._holdings.sources > 0
+
+    async def _listen(self) -> None:
+        if self._member.failure is not None:
+            raise self._member.failure
+        await self._news.wait()
+
+    def _observe(self, event: Event) -> None:
+        self.counters.observe(event)
+        if isinstance(event, Answered) and event.api == "ShareFetch":
+            self._empty.add(event.node)
+        elif isinstance(event, Fetched):
+            self._empty.discard(event.node)
+        self._news.set()
+        self._news = anyio.Event()
+
+    # --- the group's standing
+
+    async def _survey_now_and_then(self) -> None:
+        while True:
+            await anyio.sleep(_SURVEY_S)
+            await self._survey()
+
+    async def _survey(self) -> None:
+        """Not worth a failure: a query without the right to describe its group works all the same."""
+        try:
+            standing = await share_group_offsets(
+                self._router, self._options.group, dict.fromkeys(self._options.topics)
+            )
+        except KshareError as error:
+            log.info("where the group stands isn't known: %s", error)
+            return
+        self.counters.on_standing(standing)
+        for topic_id, number in self._custody.owed_partitions():
+            start = self.counters.starts.get((self._custody.names[topic_id], number))
+            if start is not None:
+                self._custody.start_moved((topic_id, number), start)

@@ -1,0 +1,102 @@
+"""The runner's side of a stream: a thread with the member in it, and the calls that Spark makes, one after another.
+
+Spark runs one such process a query, on the driver. Decides when the member begins (when Spark has said where the query
+stands) and that it ends with the process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from kshare.errors import KshareError
+from kshare.spark.options import ReadOptions
+from kshare.spark.range_member import RangeMember
+from kshare.spark.ranges import Range, Token
+
+T = TypeVar("T")
+
+_ASYNCHRONOUS = (
+    "asynchronous progress tracking can't be used with kshare: records would be accepted whose offsets aren't in "
+    "Spark's log yet, and be lost by a crash. Leave the option asyncProgressTrackingEnabled out"
+)
+
+
+class Runner:
+    """Calls come from one thread, Spark's."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._life = ExitStack()
+        self._portal = self._life.enter_context(start_blocking_portal("asyncio", name="kshare spark runner"))
+        self._life.callback(self._portal.call, self._portal.stop, True)
+        self._member = RangeMember(options)
+        self._committed: int | None = None
+        self._has_planned = False
+        self._running, _ = self._portal.start_task(self._member.run)
+        self._life.callback(self._leave)
+        die_in_good_order()
+
+    def latest(self, start: Token | None, max_rows: int | None) -> Token | None:
+        self._has_planned = True
+        return self._call(self._member.latest, start, max_rows)
+
+    def read(self, start: Token, end: Token) -> tuple[Range, ...]:
+        """Spark commits what is complete between logging the next token and reading it. Where it doesn't, it logs later.
+
+        So for the very first batch it can't be told: it counts as logged when it is complete.
+        """
+        is_logged = not self._has_planned or self._committed == start.batch
+        if self._has_planned and not is_logged and start.batch > 0 and start.batch != end.batch:
+            raise KshareError(_ASYNCHRONOUS)
+
+        async def read() -> tuple[Range, ...]:
+            return await self._member.read(start, end, is_logged=is_logged)
+
+        return self._call(read)
+
+    def commit(self, end: Token) -> None:
+        self._committed = end.batch
+
+    def prepare_to_drain(self) -> None:
+        self._call(self._member.prepare_to_drain)
+
+    def progress(self) -> dict[str, int | None]:
+        async def progress() -> dict[str, int | None]:
+            return self._member.progress()
+
+        return self._call(progress)
+
+    def stop(self) -> None:
+        """Gives back what is held and leaves the group; may be called again."""
+        self._life.close()
+
+    def _leave(self) -> None:
+        self._portal.call(self._member.close)
+        self._running.result()
+
+    def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        if self._running.done():
+            self._running.result()
+            raise KshareError("the query's member has left its group: start the query again")
+        future = self._portal.start_task_soon(function, *arguments)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+
+def die_in_good_order() -> None:
+    """Spark ends runners by SIGTERM, and calls `stop` only of those that take that for an exit."""
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(one, _exit)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

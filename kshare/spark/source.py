@@ -1,0 +1,176 @@
+"""`format("kshare")` as Spark sees it: which reader for which use, and errors that can be read.
+
+    spark.readStream.format("kshare").option("kafka.bootstrap.servers", "localhost:9092")
+        .option("group", "shipping").option("subscribe", "orders").load()
+
+Spark makes these objects in several processes, and pickles some of them: nothing happens before a stream's runner is
+asked for its first offset. Decides nothing about records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kshare.errors import ConfigError, KshareError
+from kshare.spark.options import ReadOptions, lease_token
+from kshare.spark.ranges import Range, Token
+from kshare.spark.schema import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    from kshare.spark.runner import Runner
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before PySpark 4.2
+
+        class SupportsTriggerAvailableNow:
+            """Nothing there to support."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def readable(function: Callable[P, T]) -> Callable[P, T]:
+    """What Spark shows of an error is its traceback: ours end here, with the text that says what to do."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except KshareError as error:
+            raise error.with_traceback(None) from None
+
+    return guarded
+
+
+class KshareDataSource(DataSource):
+    """Found by Spark through the module `pyspark_kshare`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kshare"
+
+    @readable
+    def schema(self) -> StructType:
+        given = dict(self.options)
+        if lease_token(given) is not None:
+            from kshare.spark.lease import lease_schema
+
+            return lease_schema(given)
+        return _schema(ReadOptions.parse(given, is_streaming=True))
+
+    @readable
+    def reader(self, schema: StructType) -> DataSourceReader:
+        given = dict(self.options)
+        token = lease_token(given)
+        if token is not None:
+            from kshare.spark.lease import lease_reader
+
+            return lease_reader(token, given)
+        from kshare.spark.backlog import BacklogReader
+
+        options = ReadOptions.parse(given, is_streaming=False)
+        _check_schema(options, schema)
+        return BacklogReader(options)
+
+    @readable
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        given = dict(self.options)
+        if lease_token(given) is not None:
+            raise ConfigError('a lease is read by spark.read: a stream acquires records itself')
+        options = ReadOptions.parse(given, is_streaming=True)
+        _check_schema(options, schema)
+        return ShareStreamReader(options)
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """One task: what to read."""
+
+    ranges: tuple[Range, ...]
+
+
+class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Of one query. The runner begins with the first call that Spark makes in the query's own process."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._runner: Runner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return Token().to_json()
+
+    @readable
+    def latestOffset(  # type: ignore[override]  # noqa: N802 - with and without arguments, by Spark's release
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        begin = None if start is None else Token.from_json(start)
+        runner = self._running()
+        token = runner.latest(begin, getattr(limit, "max_rows", None))
+        if token is not None:
+            return token.to_json()
+        return start if start is not None else runner.stands_at().to_json()
+
+    @readable
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        from kshare.spark.splitting import split
+
+        ranges = self._running().read(Token.from_json(start), Token.from_json(end))
+        return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """In an executor, and perhaps several times: acquires nothing, acknowledges nothing."""
+        from kshare.spark.reader import read_ranges
+
+        assert isinstance(partition, RangePartition)
+        return iter(read_ranges(self._options, partition.ranges))
+
+    @readable
+    def commit(self, end: dict[str, Any]) -> None:
+        self._running().commit(Token.from_json(end))
+
+    @readable
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._running().prepare_to_drain()
+
+    @readable
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._runner is None else dict(self._runner.progress())
+
+    def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.stop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors need: no thread, no connection."""
+        return {"_options": self._options, "_runner": None}
+
+    def _running(self) -> Runner:
+        if self._runner is None:
+            from kshare.spark.runner import Runner
+
+            self._runner = Runner(self._options)
+        return self._runner
+
+
+def _schema(options: ReadOptions) -> StructType:
+    return spark_schema(options.include_headers, options.delivery_count)
+
+
+def _check_schema(options: ReadOptions, schema: StructType) -> None:
+    if schema.fieldNames() != _schema(options).fieldNames():
+        raise ConfigError(
+            "the columns of kshare are fixed: leave .schema(...) out, and select or cast what you need. There are "
+            f"{', '.join(_schema(options).fieldNames())}"
+        )
