@@ -81,7 +81,7 @@ class Custody:
         self._in_flight = SpanSet()
         self._owed = SpanSet()
         self._verdicts: dict[Verdict, SpanSet] = {}
-        self._ends: Mapping[Partition, int] | None = None
+        self._ends: Mapping[tuple[str, int], int] | None = None
 
     # --- what is known
 
@@ -177,8 +177,8 @@ class Custody:
             count += known.size
         return count
 
-    def limit_to(self, ends: Mapping[Partition, int]) -> None:
-        """From here on nothing is emitted that lies at or after these offsets, or in another partition.
+    def limit_to(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """From here on nothing is emitted that lies at or after these offsets (by topic and partition), or elsewhere.
 
         What the broker gives of it nevertheless is kept and not released: it would come again at once, and again.
         """
@@ -250,7 +250,8 @@ class Custody:
 
     def _add_fresh(self, span: Span, delivery_count: int) -> None:
         if self._ends is not None:
-            span = Span(span.partition, span.first, min(span.last, self._ends.get(span.partition, 0) - 1))
+            where = (self.names[span.partition[0]], span.partition[1])
+            span = Span(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
         if span.first <= span.last:
             self._fresh.append(_Fresh(span, delivery_count))
             self._is_fresh.add(span)

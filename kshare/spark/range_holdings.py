@@ -56,8 +56,9 @@ class RangeHoldings(Holdings):
     # --- what the sessions tell
 
     def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
-        now = self._clock()
+        now = self.clock()
         self.lock_s = lock_s
+        self._names[acks.partition[0]] = topic
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)

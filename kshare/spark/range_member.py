@@ -99,7 +99,7 @@ class RangeMember:
 
     async def latest(self, start: Token | None, max_rows: int | None) -> Token | None:
         """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
-        start = start or self._custody.resume() or Token()
+        start = start or self.stands_at()
         self._note_duration()
         self._holdings.carry_out(self._custody.complete(start))
         limit = self._limit(max_rows)
@@ -125,6 +125,10 @@ class RangeMember:
             # and the next may come.
             self._want(self._limit(None))
         return ranges
+
+    def stands_at(self) -> Token:
+        """The newest token that Spark may know of."""
+        return self._custody.resume() or Token()
 
     async def prepare_to_drain(self) -> None:
         """Whatever is in the topics now, and nothing that comes later, is to be emitted."""
@@ -163,12 +167,13 @@ class RangeMember:
                 seen = self.counters.acquired
                 with anyio.move_on_after(0.2):
                     await self._listen()
+                if self._custody.fresh >= limit:
+                    return
                 if self.counters.acquired != seen:
                     quiet_since = anyio.current_time()
-                elif self._have_no_more() or anyio.current_time() - quiet_since > _QUIET_S:
-                    if self._custody.fresh or await self._is_drained(quiet_since):
-                        return
-                if self._custody.fresh >= limit:
+                    continue
+                is_quiet = self._have_no_more() or anyio.current_time() - quiet_since > _QUIET_S
+                if is_quiet and (self._custody.fresh or await self._is_drained(quiet_since)):
                     return
         finally:
             self._holdings.committers -= 1

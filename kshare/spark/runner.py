@@ -47,9 +47,9 @@ class Runner:
         return self._call(self._member.latest, start, max_rows)
 
     def read(self, start: Token, end: Token) -> tuple[Range, ...]:
-        """Spark commits what is complete between logging the next token and reading it. Where it doesn't, it logs later.
+        """Between logging a token and reading it Spark commits the one before; where it doesn't, it logs later.
 
-        So for the very first batch it can't be told: it counts as logged when it is complete.
+        The very first has none before it, so whether it is logged can't be told: it isn't taken for that.
         """
         is_logged = not self._has_planned or self._committed == start.batch
         if self._has_planned and not is_logged and start.batch > 0 and start.batch != end.batch:
@@ -62,6 +62,10 @@ class Runner:
 
     def commit(self, end: Token) -> None:
         self._committed = end.batch
+
+    def stands_at(self) -> Token:
+        """For releases of Spark that don't say where they stand."""
+        return self._member.stands_at()
 
     def prepare_to_drain(self) -> None:
         self._call(self._member.prepare_to_drain)

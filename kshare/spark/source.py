@@ -62,21 +62,11 @@ class KshareDataSource(DataSource):
 
     @readable
     def schema(self) -> StructType:
-        given = dict(self.options)
-        if lease_token(given) is not None:
-            from kshare.spark.lease import lease_schema
-
-            return lease_schema(given)
-        return _schema(ReadOptions.parse(given, is_streaming=True))
+        return _schema(ReadOptions.parse(dict(self.options), is_streaming=True))
 
     @readable
     def reader(self, schema: StructType) -> DataSourceReader:
         given = dict(self.options)
-        token = lease_token(given)
-        if token is not None:
-            from kshare.spark.lease import lease_reader
-
-            return lease_reader(token, given)
         from kshare.spark.backlog import BacklogReader
 
         options = ReadOptions.parse(given, is_streaming=False)
@@ -87,7 +77,7 @@ class KshareDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = dict(self.options)
         if lease_token(given) is not None:
-            raise ConfigError('a lease is read by spark.read: a stream acquires records itself')
+            raise ConfigError("a lease is read by spark.read: a stream acquires records itself")
         options = ReadOptions.parse(given, is_streaming=True)
         _check_schema(options, schema)
         return ShareStreamReader(options)
@@ -111,7 +101,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Token().to_json()
 
     @readable
-    def latestOffset(  # type: ignore[override]  # noqa: N802 - with and without arguments, by Spark's release
+    def latestOffset(  # noqa: N802 - with and without arguments, by Spark's release
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         begin = None if start is None else Token.from_json(start)
@@ -128,7 +118,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._running().read(Token.from_json(start), Token.from_json(end))
         return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In an executor, and perhaps several times: acquires nothing, acknowledges nothing."""
         from kshare.spark.reader import read_ranges
 

@@ -190,7 +190,7 @@ def test_a_limit_cuts_and_the_rest_is_next() -> None:
 
 def test_nothing_beyond_the_end_is_emitted() -> None:
     custody = started()
-    custody.limit_to({ORDERS: 6})
+    custody.limit_to({("orders", 0): 6})
     assert not custody.acquired("orders", Span(ORDERS, 0, 9), 1)
     assert not custody.acquired("orders", Span(PARTITIONS[1], 0, 9), 1)
     token = custody.plan(100)
