@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import decode, doctor, encode, groups
+from kshare.cli import decode, doctor, encode, groups, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("decode")(decode.decode)
 app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)
+app.command("trace")(trace.trace)
 app.add_typer(groups.groups, name="groups")
 
 

@@ -25,11 +25,7 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 
 class Cluster:
     def __init__(self, server: str | None, properties: Path | None) -> None:
-        self._options = read_properties(properties) if properties else {}
-        if server:
-            self._options[_SERVERS] = server
-        if not self._options.get(_SERVERS):
-            raise Failure("which cluster? Give --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+        self._options = options_of(server, properties)
 
     @property
     def settings(self) -> NetSettings:
@@ -44,6 +40,16 @@ class Cluster:
                 return await work(admin)
 
         return anyio.run(live)
+
+
+def options_of(server: str | None, properties: Path | None) -> dict[str, str]:
+    """How to reach the cluster, in Kafka's names."""
+    options = read_properties(properties) if properties else {}
+    if server:
+        options[_SERVERS] = server
+    if not options.get(_SERVERS):
+        raise Failure("which cluster? Give --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+    return options
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -6,6 +6,7 @@ Decides which fields hold secrets. A message that carries some and breaks is hid
 from __future__ import annotations
 
 from kshare.dissect import Dissection, Span
+from kshare.dissect.fields import index
 
 _SECRETS = {
     "SaslAuthenticateRequest": {"authBytes"},
@@ -13,6 +14,11 @@ _SECRETS = {
     "AlterUserScramCredentialsRequest": {"salt", "saltedPassword"},
 }
 _NOTE = "masked: it may hold a password"
+
+
+def holds_secrets(api_key: int) -> bool:
+    """Whether requests or responses of this API may."""
+    return bool(_SECRETS.keys() & {index.REQUESTS.get(api_key), index.RESPONSES.get(api_key)})
 
 
 def mask(dissection: Dissection, data: bytearray) -> None:

@@ -48,6 +48,15 @@ class TrafficView:
         self._screen = screen
         self._show = show
 
+    def begin(self, listen: str, cluster: str) -> None:
+        """Says where clients are to connect to."""
+        if self._show.is_json:
+            self._json({"type": "listening", "address": listen, "cluster": cluster})
+        else:
+            self._screen.line((f"clients of {cluster} connect to ", FAINT), (listen, NAME))
+            self._screen.line(("Ctrl-C ends it with a summary", FAINT))
+        self._screen.done()
+
     def show(self, sight: Sight) -> None:
         show = self._show
         if not show.only_findings and show.filter.wants(sight.exchange, sight.told, sight.names):

@@ -26,6 +26,18 @@ class TcpStream(ByteStream):
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
 
+    @property
+    def own(self) -> tuple[str, int]:
+        """IP address and port on this side."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """IP address and port on the other side; an OSError if it has gone."""
+        host, port = self._socket.getpeername()[:2]
+        return host, port
+
     async def receive_into(self, room: memoryview) -> int:
         """How many bytes were written into `room`; EndOfStream when there are no more."""
         await checkpoint_if_cancelled()
@@ -44,7 +56,7 @@ class TcpStream(ByteStream):
         count = await self.receive_into(memoryview(room))
         return bytes(memoryview(room)[:count])
 
-    async def send(self, item: bytes) -> None:
+    async def send(self, item: bytes | memoryview) -> None:
         await checkpoint_if_cancelled()
         rest = memoryview(item)
         while rest:

@@ -1,0 +1,95 @@
+"""The side towards the cluster: TCP, TLS, and SASL on behalf of clients that bring none.
+
+Decides how a failure to connect is told. What is said afterwards is the client's affair.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from typing import TypeVar, cast
+
+import anyio
+from anyio.abc import ByteStream
+
+from kshare.errors import ConnectionLost, DecodeError, KshareError
+from kshare.net import sasl, tcp, tls
+from kshare.net.addresses import Address, format_address
+from kshare.net.foreign import lost, unreachable
+from kshare.net.frame_reader import FrameReader
+from kshare.net.settings import NetSettings
+from kshare.protocol.envelopes import decode_response, encode_request
+from kshare.protocol.frames import MAX_FRAME
+from kshare.protocol.message import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Upstream:
+    def __init__(self, settings: NetSettings) -> None:
+        self._settings = settings
+        self._context: ssl.SSLContext | None = None
+
+    async def open(self, addresses: Sequence[Address]) -> tuple[ByteStream, Address, tuple[str, int]]:
+        """A stream that requests can be sent on, to the first address that answers; which one, and where that is."""
+        problem: KshareError = ConnectionLost("there is no address to connect to")
+        for address in addresses:
+            try:
+                with anyio.fail_after(self._settings.connect_timeout):
+                    stream, where = await self._open(address)
+                    return stream, address, where
+            except TimeoutError:
+                peer = format_address(address)
+                problem = ConnectionLost(f"can't reach {peer}: no answer in time")
+            except KshareError as error:
+                problem = error
+        raise problem
+
+    async def _open(self, address: Address) -> tuple[ByteStream, tuple[str, int]]:
+        host, port = address
+        peer = format_address(address)
+        security = self._settings.security
+        if security.tls and self._context is None:
+            self._context = await anyio.to_thread.run_sync(tls.make_context, security)
+        stream: ByteStream | None = None
+        try:
+            stream = connected = await tcp.connect(host, port)
+            where = connected.peer
+            if self._context is not None:
+                stream = await tls.wrap(stream, self._context, host)
+            if security.sasl_mechanism:
+                await sasl.authenticate(_Asker(stream, self._settings, peer), security, host, peer)
+            return stream, where
+        except BaseException as error:
+            if stream is not None:
+                with anyio.CancelScope(shield=True):
+                    await anyio.aclose_forcefully(stream)
+            if isinstance(error, Exception):
+                raise unreachable(error, peer) from error
+            raise
+
+
+class _Asker:
+    """Asks one question after another."""
+
+    def __init__(self, stream: ByteStream, settings: NetSettings, peer: str) -> None:
+        self._stream = stream
+        self._settings = settings
+        self._peer = peer
+        self._frames = FrameReader(stream, MAX_FRAME, lambda said: None)
+        self._last_id = 0
+
+    async def __call__(
+        self, request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
+    ) -> ResponseT:
+        version = type(request).VERSIONS[1] if version is None else version
+        self._last_id += 1
+        frame = encode_request(request, version, self._last_id, self._settings.client_id)
+        answer = cast("type[ResponseT]", request.RESPONSE)
+        try:
+            await self._stream.send(bytes(frame))
+            return decode_response(answer, version, await self._frames.next_frame())[1]
+        except DecodeError as error:
+            raise ConnectionLost(f"{self._peer} sent what is no answer: {error}") from None
+        except Exception as error:
+            raise lost(error, self._peer) from error
