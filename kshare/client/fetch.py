@@ -26,8 +26,9 @@ from anyio.lowlevel import checkpoint
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.observer import SessionEnded
-from kshare.errors import ConnectionLost, DecodeError, RequestTimedOut
-from kshare.protocol.error_codes import error_name
+from kshare.errors import ConnectionLost, DecodeError, NotAuthorized, RequestTimedOut
+from kshare.net.permissions import Right, refusal
+from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
@@ -248,10 +249,15 @@ class NodeSession:
         if answer.error:
             name = error_name(answer.error)
             self._lose(f"{name} {answer.message or ''}", name)
+            if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                raise self._refusal(answer.error, Right("Read", "group", self._config.group))
             # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
             self._on_moved(list(self.session.wanted), [], [])
             return False
         self._apply(sent, answer)
+        for (topic_id, _), code in answer.failed.items():
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
         return not answer.failed
 
     def _apply(self, sent: Sent, answer: Answer) -> None:
@@ -283,6 +289,9 @@ class NodeSession:
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         self._holdings.tell()
+
+    def _refusal(self, code: int, right: Right) -> NotAuthorized:
+        return refusal(code, "fetching", right, self._config.net_settings())
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""

@@ -21,8 +21,9 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.observer import Reporter
-from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
+from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
+from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import ShareFetchResponse
@@ -183,7 +184,7 @@ class GroupMember:
                 case GroupFull(error, _):
                     log.warning("%s: waiting for a place", error)
                 case Failed(error):
-                    self._fail(error)
+                    self._fail(self._explained(error))
                 case _:
                     log.debug("%s", event)
         self._wake()
@@ -289,6 +290,14 @@ class GroupMember:
             raise
         self._reporter.answered(api, node, self._holdings.clock() - started, answer)
         return answer
+
+    def _explained(self, error: BrokerError) -> BrokerError:
+        """What a heartbeat needs: if that is what is missing, how to grant it."""
+        needed = [Right("Read", "group", self._config.group)]
+        if len(self.topics) == 1:  # of several, nobody says which it is
+            needed.append(Right("Describe", "topic", self.topics[0]))
+        right = missing_right(error.code, needed)
+        return refusal(error.code, "joining the group", right, self._pool.settings) if right else error
 
     def _fail(self, error: KshareError) -> None:
         """Nothing that waiting would heal: whoever waits for records or confirmations is told."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import anyio
 import pytest
+from kafka import KafkaProducer
 
-from kshare import AdminClient
+from kshare import AdminClient, ShareConsumer
 from kshare.cli.app import run
 from kshare.errors import BrokerError, NotAuthorized
 from kshare.net.pool import Pool
@@ -190,6 +191,22 @@ async def test_each_refusal_names_the_right_that_is_missing(
 ) -> None:
     task, rights = TASKS[name]
     assert await rights_needed(guarded, lambda: task(user, group, topic)) == rights
+
+
+async def test_a_consumer_says_what_it_lacks_and_begins_when_it_has_it(guarded: Cluster, topic: str) -> None:
+    group = _fresh_name("group")
+    guarded.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+    producer = KafkaProducer(bootstrap_servers=guarded.bootstrap)
+    producer.send(topic, b"1").get(DEADLINE_S)
+    producer.close()
+
+    async def read() -> None:
+        async with ShareConsumer(**login(guarded), group=group, topics=[topic]) as consumer:
+            async for record in consumer:
+                assert record.value == b"1"
+                return
+
+    assert await rights_needed(guarded, read) == ["Read group", "Describe topic", "Read topic"]
 
 
 async def test_what_may_not_be_seen_is_not_listed(
