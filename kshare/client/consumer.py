@@ -171,6 +171,12 @@ class ShareConsumer(Generic[RecordT_co]):
         }
 
     @property
+    def member_id(self) -> str:
+        """What the group calls this member, once the consumer is open."""
+        self._held()
+        return self._member.member_id
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """What is subscribed to now."""
         return self._member.topics if self._holdings else self.config.topics
@@ -184,6 +190,10 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings = self._held()
         self._member.subscribe(topic_names(topics))
         holdings.keep_only(self._member.topics)
+
+    def stop_acquiring(self) -> None:
+        """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
+        self._held().stop_acquiring()
 
     def stretch(self) -> int:
         """How many records may go by before everything else has to run again."""

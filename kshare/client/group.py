@@ -72,6 +72,10 @@ class GroupMember:
         """No acknowledgement is waiting to leave or to be answered."""
         return all(node.is_clear for node in self._nodes.values())
 
+    @property
+    def member_id(self) -> str:
+        return self._membership.member_id
+
     def name_of(self, topic_id: bytes) -> str | None:
         return self._cluster.name_of(topic_id)
 

@@ -160,6 +160,11 @@ class Holdings:
                 batch.release()
                 self._waiting.remove(batch)
 
+    def stop_acquiring(self) -> None:
+        """No more is asked for, whatever becomes of what is held; what nobody was given yet is given back."""
+        self.pace.most = 0
+        self.keep_only(())
+
     def listen(self) -> anyio.Event:
         """An event that is set at the next decision, once."""
         event = anyio.Event()

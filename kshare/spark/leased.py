@@ -1,0 +1,118 @@
+"""Reading what a lease has acquired: the token that stands for it, and the reader that Spark makes of the token.
+
+The token says all that tasks need: how to reach the cluster, which ranges, and which member of the group holds them. So
+it works from any process, and must be kept like the passwords that may be in it.
+
+Decides whether a lease still holds: its member is in the group exactly as long as the `with` block lasts. Never
+acquires, renews or settles.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kshare.admin.groups import describe_share_group
+from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.connections import connections
+from kshare.spark.options import ReadOptions
+from kshare.spark.ranges import Range, Token, TokenError
+from kshare.spark.reader import read_ranges
+from kshare.spark.splitting import split
+
+
+class LeaseEnded(KshareError):
+    """The records aren't ours any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseToken:
+    """Text by `encode`, and back by `decode`."""
+
+    given: Mapping[str, str]
+    """The options as they were written."""
+    member_id: str
+    ranges: tuple[Range, ...]
+
+    def encode(self) -> str:
+        value = {
+            "options": dict(self.given),
+            "member": self.member_id,
+            "ranges": Token(acquired=self.ranges).to_json(),
+        }
+        return urlsafe_b64encode(zlib.compress(json.dumps(value).encode())).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> LeaseToken:
+        try:
+            value = json.loads(zlib.decompress(urlsafe_b64decode(text)))
+            ranges = Token.from_json(value["ranges"]).acquired
+            return cls(value["options"], value["member"], ranges)
+        except (ValueError, KeyError, TypeError, zlib.error, TokenError):
+            raise ConfigError('this is no lease\'s token: write option("lease", lease.token)') from None
+
+    def options(self, more: Mapping[str, str]) -> ReadOptions:
+        """What holds for a DataFrame: what the lease was given, and what was said beside its token."""
+        beside = {name: value for name, value in more.items() if name.lower() != "lease"}
+        named = {name.lower() for name in beside}
+        kept = {name: value for name, value in self.given.items() if name.lower() not in named}
+        return ReadOptions.parse({**kept, **beside}, is_streaming=False)
+
+
+def lease_options(token: str, given: Mapping[str, str]) -> ReadOptions:
+    """For the schema."""
+    return LeaseToken.decode(token).options(given)
+
+
+def lease_reader(token: str, given: Mapping[str, str]) -> LeaseReader:
+    found = LeaseToken.decode(token)
+    return LeaseReader(found, found.options(given))
+
+
+@dataclass
+class LeasedPartition(InputPartition):
+    """A task's ranges."""
+
+    ranges: tuple[Range, ...]
+
+
+class LeaseReader(DataSourceReader):
+    """Fails planning and tasks alike once the lease has ended: others may be working on its records."""
+
+    def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
+        self._token = token
+        self._options = options
+
+    def partitions(self) -> Sequence[LeasedPartition]:
+        self._check()
+        tasks = split(self._token.ranges, self._options.min_partitions)
+        return [LeasedPartition(one) for one in tasks or [()]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LeasedPartition)
+        self._check()
+        return read_ranges(self._options, partition.ranges)
+
+    def _check(self) -> None:
+        shared = connections(self._options.net_settings())
+        group = self._options.group
+        try:
+            described = shared.submit(describe_share_group, shared.router, group).result()
+        except BrokerError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            members = set()
+        else:
+            members = {one.member_id for one in described.members}
+        if self._token.member_id not in members:
+            raise LeaseEnded(
+                f"the lease on records of group {group} has ended: its `with` block was left, or the process that "
+                "held it is gone. Others may have the records now: finish all actions within the block"
+            )
