@@ -87,22 +87,22 @@ class LeaseReader(DataSourceReader):
     """Fails planning and tasks alike once the lease has ended: others may be working on its records."""
 
     def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
+        self.options = options
         self._token = token
-        self._options = options
 
     def partitions(self) -> Sequence[LeasedPartition]:
         self._check()
-        tasks = split(self._token.ranges, self._options.min_partitions)
+        tasks = split(self._token.ranges, self.options.min_partitions)
         return [LeasedPartition(one) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LeasedPartition)
         self._check()
-        return read_ranges(self._options, partition.ranges)
+        return read_ranges(self.options, partition.ranges)
 
     def _check(self) -> None:
-        shared = connections(self._options.net_settings())
-        group = self._options.group
+        shared = connections(self.options.net_settings())
+        group = self.options.group
         try:
             described = shared.submit(describe_share_group, shared.router, group).result()
         except BrokerError as error:

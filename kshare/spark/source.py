@@ -62,11 +62,22 @@ class KshareDataSource(DataSource):
 
     @readable
     def schema(self) -> StructType:
-        return _schema(ReadOptions.parse(dict(self.options), is_streaming=True))
+        given = dict(self.options)
+        if (token := lease_token(given)) is not None:
+            from kshare.spark.leased import lease_options
+
+            return _schema(lease_options(token, given))
+        return _schema(ReadOptions.parse(given, is_streaming=True))
 
     @readable
     def reader(self, schema: StructType) -> DataSourceReader:
         given = dict(self.options)
+        if (token := lease_token(given)) is not None:
+            from kshare.spark.leased import lease_reader
+
+            leased = lease_reader(token, given)
+            _check_schema(leased.options, schema)
+            return leased
         from kshare.spark.backlog import BacklogReader
 
         options = ReadOptions.parse(given, is_streaming=False)
