@@ -299,6 +299,7 @@ class NodeSession:
         if why is not None:
             self._holdings.reporter.tell(SessionEnded(self.node, why))
         self.session.reset()
+        self._holdings.pace.on_lost()
         books, self.books = self.books, {}
         for acks in books.values():
             self._holdings.lose(acks)

@@ -9,6 +9,8 @@ whoever holds too few waits for the network between them. So as many are held as
     none is there              | nothing, from here to the next hand-out: the user waits for us
     nothing is known yet       | begin with `FIRST`, at most four times as many each time: a slow
                                | handler is found out before it sits on thousands
+    a session was lost         | begin with `FIRST` again: each loss costs all that is held a delivery,
+                               | and what is lost before anybody saw it too often is archived
 
 Decides how many records to hold and how many go by in a time. Never looks at a clock; times are passed in.
 """
@@ -53,6 +55,11 @@ class Pace:
         self._seconds = self._seconds * fading + elapsed
         self._in_hand = 0
         self.target = max(1, min(self.most, _GROWTH * self.target, round(self.rate * HORIZON_S)))
+
+    def on_lost(self) -> None:
+        """All that was held went back, a delivery older."""
+        self.target = min(FIRST, self.most)
+        self._in_hand = 0
 
     def on_handed(self, records: int, now: float) -> None:
         """A batch reaches the user."""

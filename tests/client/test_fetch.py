@@ -17,6 +17,7 @@ from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 from kshare.state.leases import LeaseKeeper
+from kshare.state.pace import FIRST
 from kshare.state.session import ShareSession
 from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 
@@ -154,6 +155,22 @@ async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_record
         again = await rig.next_batch()
         assert again.delivery_count == 2
         again.accept()
+        await accept_all(rig, broker)
+
+
+async def test_after_a_loss_little_is_held_until_somebody_gets_through_it() -> None:
+    """Else five losses in a row archive thousands of records that nobody has seen."""
+    broker = TinyBroker(5000)
+    async with running(broker, most=2000) as rig:
+        while rig.holdings.pace.target < 1000:
+            (await rig.next_batch()).accept()
+        broker.disconnect()
+        rig.node.on_connection_closed("the broker restarted")
+        before = len(broker.requests)
+        batch = await rig.next_batch()
+        fetches = [one for one in broker.requests[before:] if isinstance(one, ShareFetchRequest)]
+        assert max(one.max_records for one in fetches) <= FIRST
+        batch.accept()
         await accept_all(rig, broker)
 
 

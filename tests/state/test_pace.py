@@ -67,6 +67,17 @@ def test_who_waits_with_records_in_hand_gets_more() -> None:
     assert not pace.wants(100, is_waiting=True)
 
 
+def test_after_a_loss_it_begins_anew_and_grows_as_at_first() -> None:
+    pace, now = Pace(1000), 0.0
+    for _ in range(5):
+        now = gone_through(pace, pace.target, pace.target * 1e-5, now)
+    assert pace.target == 1000
+    pace.on_lost()
+    assert pace.target == FIRST
+    gone_through(pace, FIRST, FIRST * 1e-5, now)
+    assert pace.target == 4 * FIRST
+
+
 def test_brokers_share_the_room() -> None:
     pace = Pace(16)
     assert [pace.room(4, sources, is_waiting=False) for sources in (0, 1, 2, 3, 50)] == [12, 12, 6, 4, 1]
