@@ -61,7 +61,9 @@ def check_command(command: list[str]) -> None:
             run([sys.executable, "-m", "tools.benches", *arguments, "--help"])
         case ["tools/demo"]:
             run([sys.executable, "-m", "tools.demos"])
-        case ["python", "-m", module, *arguments] if module.startswith(("tools.kgen", "kshare.broker")):
+        case ["kshare", "broker", *arguments]:
+            run([sys.executable, "-m", "kshare.cli", "broker", *arguments, "--help"])
+        case ["python", "-m", module, *arguments] if module.startswith("tools.kgen"):
             run([sys.executable, "-m", module, *arguments, "--help"])
         case ["kshare" | "echo" | "head", *_]:
             pass  # these run as they are, and their output is compared

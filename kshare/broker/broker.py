@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from kshare.broker.classic_groups.coordinator import ClassicGroups
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
@@ -17,13 +18,14 @@ from kshare.broker.counters import Counters
 from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
-from kshare.broker.share_groups.share_groups import ShareGroups
-from kshare.broker.share_state.coordinator import ShareCoordinator
-from kshare.broker.shares.dead_letters import DeadLetters
-from kshare.broker.shares.shares import Shares
-from kshare.broker.shares.surroundings import Surroundings
 from kshare.broker.transactions import Transactions
 from kshare.broker.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from kshare.broker.classic_groups.coordinator import ClassicGroups
+    from kshare.broker.share_groups.share_groups import ShareGroups
+    from kshare.broker.share_state.coordinator import ShareCoordinator
+    from kshare.broker.shares.shares import Shares
 
 
 def random_uuid() -> bytes:
@@ -51,37 +53,57 @@ class Broker:
         self.transactions = Transactions(
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
-        self.classic_groups = ClassicGroups(self.clock, self.configs, self.groups)
-        offsets = self.classic_groups.offsets
-        self.transactions.ended.append(offsets.end_transaction)
-        self.cluster.topic_deleted.append(lambda topic: offsets.forget_topic(topic.name))
         self.faults = Faults()
         self.counters = Counters()
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
         """Called before every answer: whoever keeps state outside of memory writes it now."""
-        self.share_states = ShareCoordinator(self.cluster, self.configs, self.clock)
-        self.share_groups = ShareGroups(
-            self.clock, self.configs, self.cluster, self.groups, self.share_states
-        )
-        dead_letters = (
-            DeadLetters(self.clock, self.configs, self.cluster) if self.profile.has_dead_letters else None
-        )
-        self.shares = Shares(
+        self.crashes: list[Exception] = []
+        """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
+        for number in range(1, nodes + 1):
+            self.cluster.add_node(Node(number))
+
+    # What is below is loaded when a request first needs it: it is most of the broker, and a start shall take no time.
+
+    @cached_property
+    def classic_groups(self) -> ClassicGroups:
+        from kshare.broker.classic_groups.coordinator import ClassicGroups
+
+        made = ClassicGroups(self.clock, self.configs, self.groups)
+        self.transactions.ended.append(made.offsets.end_transaction)
+        self.cluster.topic_deleted.append(lambda topic: made.offsets.forget_topic(topic.name))
+        return made
+
+    @cached_property
+    def share_states(self) -> ShareCoordinator:
+        from kshare.broker.share_state.coordinator import ShareCoordinator
+
+        return ShareCoordinator(self.cluster, self.configs, self.clock)
+
+    @cached_property
+    def share_groups(self) -> ShareGroups:
+        from kshare.broker.share_groups.share_groups import ShareGroups
+
+        return ShareGroups(self.clock, self.configs, self.cluster, self.groups, self.share_states)
+
+    @cached_property
+    def shares(self) -> Shares:
+        from kshare.broker.shares.dead_letters import DeadLetters
+        from kshare.broker.shares.shares import Shares
+        from kshare.broker.shares.surroundings import Surroundings
+
+        has_dead_letters = self.profile.has_dead_letters
+        return Shares(
             Surroundings(
                 self.clock,
                 self.configs,
                 self.cluster,
                 self.share_states,
-                dead_letters,
+                DeadLetters(self.clock, self.configs, self.cluster) if has_dead_letters else None,
                 self.counters,
                 since_4_2=self.profile.can_renew,
             )
         )
-        self.crashes: list[Exception] = []
-        """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
-        for number in range(1, nodes + 1):
-            self.cluster.add_node(Node(number))
 
 
 def uuid_text(value: bytes) -> str:

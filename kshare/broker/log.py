@@ -11,13 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import crc32c
-
 from kshare.broker.producers import ProducerStates
 from kshare.broker.refusal import Refusal
 from kshare.broker.signals import Signal
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header as header
+from kshare.protocol.checksum import crc32c
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record_builder import assign_append_time, assign_offset
 from kshare.protocol.records import Batch, read_batches
@@ -210,7 +209,7 @@ class PartitionLog:
         if len(batches) != 1 or batches[0].size != len(view):
             raise Refusal(ErrorCode.INVALID_RECORD, "a produce request holds one whole batch a partition")
         batch = batches[0]
-        if crc32c.crc32c(view[header.CHECKSUM_BEHIND :]) != batch.checksum:
+        if crc32c(view[header.CHECKSUM_BEHIND :]) != batch.checksum:
             raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the checksum doesn't fit the batch")
         if from_client:
             if batch.is_control:

@@ -11,7 +11,6 @@ from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from kshare.broker.broker import Broker
 from kshare.broker.clock import SystemClock
 from kshare.broker.cluster import Node
-from kshare.broker.metrics_endpoint import MetricsEndpoint
 from kshare.broker.security import Security
 from kshare.broker.server import NodeServer
 
@@ -41,6 +40,8 @@ class Running:
 
     async def start_metrics(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Serves GET /metrics; the port that it is on."""
+        from kshare.broker.metrics_endpoint import MetricsEndpoint
+
         endpoint = MetricsEndpoint(self.broker)
         await endpoint.start(host, port, self._tasks)
         return endpoint.port

@@ -31,6 +31,10 @@ def main() -> None:
 
 
 def _run() -> int:
+    if sys.argv[1:2] == ["broker"]:
+        from kshare.cli import broker
+
+        return broker.run(sys.argv[2:])
     try:
         from kshare.cli.app import run
 

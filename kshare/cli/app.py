@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import decode, doctor, encode, groups, trace
+from kshare.cli import broker, decode, doctor, encode, groups, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -18,6 +18,7 @@ _ABORTED = 130
 _USAGE = 2
 # Not exported by typer, and found in other modules from release to release.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_AS_IT_COMES = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 app = typer.Typer(
     name="kshare",
@@ -26,6 +27,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.command("broker", add_help_option=False, context_settings=_AS_IT_COMES)
+def _broker(context: typer.Context) -> int:
+    """A Kafka broker without a JVM, for a laptop."""
+    return broker.run(context.args)
+
+
 app.command("decode")(decode.decode)
 app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)

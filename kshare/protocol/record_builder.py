@@ -9,11 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-import crc32c
-
 from kshare.errors import EncodeError
 from kshare.protocol import memory
 from kshare.protocol import record_header as header
+from kshare.protocol.checksum import crc32c
 from kshare.protocol.compression import Compression, compress
 from kshare.protocol.record_header import ControlType
 
@@ -190,4 +189,4 @@ def _write_bytes(out: bytearray, content: Buffer | None) -> None:
 
 def _write_checksum(batch: bytearray | memoryview) -> None:
     with memoryview(batch) as view, view[header.CHECKSUM_BEHIND :] as covered:
-        _CHECKSUM.pack_into(batch, header.CHECKSUM_AT, crc32c.crc32c(covered))
+        _CHECKSUM.pack_into(batch, header.CHECKSUM_AT, crc32c(covered))

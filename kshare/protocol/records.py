@@ -11,11 +11,10 @@ import struct
 from collections.abc import Iterator
 from typing import cast
 
-import crc32c
-
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol import record as record_module
 from kshare.protocol import record_header as header
+from kshare.protocol.checksum import crc32c
 from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompress
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
@@ -192,7 +191,7 @@ class Batch:
         return ranges
 
     def _check(self) -> None:
-        actual = crc32c.crc32c(self.view[header.CHECKSUM_BEHIND :])
+        actual = crc32c(self.view[header.CHECKSUM_BEHIND :])
         if actual != self.checksum:
             reason = f"the checksum is {self.checksum:#010x}, the bytes give {actual:#010x}"
             raise self._broken(header.CHECKSUM_AT, reason)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -19,14 +19,16 @@ from kshare.broker.broker import Broker as State
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Partition
 from kshare.broker.faults import Faults
-from kshare.broker.metrics import Reading, readings
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
 from kshare.broker.settings import Resource
-from kshare.broker.storage.folder import DataFolder
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
+
+if TYPE_CHECKING:
+    from kshare.broker.metrics import Reading
+    from kshare.broker.storage.folder import DataFolder
 
 T = TypeVar("T")
 
@@ -83,6 +85,8 @@ class Broker:
     def start(self) -> None:
         """Listens on free ports of 127.0.0.1."""
         if self._data_dir is not None:
+            from kshare.broker.storage.folder import DataFolder
+
             self._folder = DataFolder(Path(self._data_dir))
             self._folder.attach(self.state)
         self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
@@ -200,6 +204,8 @@ class Broker:
 
     def metrics(self) -> list[Reading]:
         """The broker's metrics at this moment, as its Prometheus endpoint would say them."""
+        from kshare.broker.metrics import readings
+
         return self.call(lambda: list(readings(self.state)))
 
     # --- nodes and faults

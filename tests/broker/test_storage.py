@@ -223,7 +223,7 @@ def test_an_append_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kshare.broker", "--port", "0", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "kshare.cli", "broker", "--port", "0", "--data-dir", str(tmp_path)]
     kept: list[bytes] = []
     for round_ in range(3):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -25,7 +25,7 @@ AT_ONCE = 40
 
 @contextmanager
 def program(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "kshare.broker", "--port", str(port), "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "kshare.cli", "broker", "--port", str(port), "--data-dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

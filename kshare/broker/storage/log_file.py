@@ -10,11 +10,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import crc32c
-
 from kshare.broker.log import StoredBatch
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header as header
+from kshare.protocol.checksum import crc32c
 from kshare.protocol.records import Batch, read_batches
 
 
@@ -34,7 +33,7 @@ class LogFile:
         good = 0
         try:
             for batch in read_batches(data):
-                if crc32c.crc32c(batch.view[header.CHECKSUM_BEHIND :]) != batch.checksum:
+                if crc32c(batch.view[header.CHECKSUM_BEHIND :]) != batch.checksum:
                     break
                 yield stored_batch(batch)
                 good += batch.size

@@ -1,0 +1,115 @@
+"""The embedded broker as a program: from what somebody chose on the command line to a broker that runs until it is told
+to stop.
+
+Decides what a choice means and says why one can't be. Parses no command line: `kshare broker` does.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from kshare.broker.broker import Broker
+from kshare.broker.cluster import Node, check_topic_name
+from kshare.broker.profiles import DEFAULT_RELEASE
+from kshare.broker.refusal import Refusal
+from kshare.broker.running import run
+
+
+class CannotServe(Exception):
+    """Why there is no broker, for people."""
+
+
+@dataclass(slots=True, frozen=True)
+class Choice:
+    """What the broker shall be."""
+
+    host: str = "127.0.0.1"
+    port: int = 9092
+    """Of the first node; the others follow. 0 for free ones."""
+    nodes: int = 1
+    release: str = DEFAULT_RELEASE
+    topics: Mapping[str, int] = field(default_factory=dict)
+    """Name → partitions. Those that a data folder has already stay as they are."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data_dir: Path | None = None
+    metrics_port: int | None = None
+
+
+def topic(text: str) -> tuple[str, int]:
+    """Name and partitions out of `orders:4`, or `orders` for one. Raises ValueError."""
+    name, _, count = text.partition(":")
+    try:
+        check_topic_name(name)
+    except Refusal as refusal:
+        raise ValueError(f"{name!r} can't be a topic's name: {refusal.message}") from None
+    if count and not (count.isdecimal() and int(count) > 0):
+        raise ValueError(f"{count!r} is no number of partitions")
+    return name, int(count or 1)
+
+
+def serve(choice: Choice, say: Callable[[str], None]) -> None:
+    """Says where it listens as soon as it does, and goes on until SIGINT or SIGTERM. Raises CannotServe."""
+    try:
+        anyio.run(_serve, choice, say)
+    except* OSError as problems:
+        reason = _first(problems)
+        raise CannotServe(
+            f"can't listen on {choice.host}:{choice.port}: {reason.strerror or reason}"
+        ) from None
+
+
+def _first(group: BaseExceptionGroup[OSError]) -> OSError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+async def _serve(choice: Choice, say: Callable[[str], None]) -> None:
+    with ExitStack() as stack:
+        try:
+            broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
+        except Refusal as refusal:
+            raise CannotServe(refusal.message) from None
+        if choice.data_dir is not None:
+            _keep(broker, choice.data_dir, stack)
+        if choice.port + choice.nodes - 1 >= 1 << 16:
+            raise CannotServe(
+                f"{choice.nodes} nodes from port {choice.port} on are more than there are ports"
+            )
+        for index, node in enumerate(broker.cluster.nodes.values()):
+            _place(node, choice, index)
+        async with run(broker) as running:
+            for name, partitions in choice.topics.items():
+                if name not in broker.cluster.topics:
+                    broker.cluster.create_topic(name, partitions)
+            broker.flush()
+            if choice.metrics_port is not None:
+                await running.start_metrics(choice.host, choice.metrics_port)
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                say(f"listening on {running.bootstrap}")
+                async for _ in signals:
+                    return
+
+
+def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
+    # Only who keeps a folder needs what reads one.
+    from kshare.broker.storage.folder import DataFolder
+    from kshare.broker.storage.snapshot import UnreadableFolder
+
+    try:
+        folder = stack.enter_context(closing(DataFolder(path)))
+        folder.attach(broker)
+    except OSError as problem:
+        raise CannotServe(f"can't use {path}: {problem.strerror}") from None
+    except UnreadableFolder as problem:
+        raise CannotServe(f"can't use {path}: {problem}") from None
+
+
+def _place(node: Node, choice: Choice, index: int) -> None:
+    node.host = choice.host
+    node.port = choice.port and choice.port + index
