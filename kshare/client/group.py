@@ -301,7 +301,11 @@ class GroupMember:
         if len(self.topics) == 1:  # of several, nobody says which it is
             needed.append(Right("Describe", "topic", self.topics[0]))
         right = missing_right(error.code, needed)
-        return refusal(error.code, "joining the group", right, self._pool.settings) if right else error
+        return (
+            refusal(error.code, f"share group '{self._config.group}'", right, self._pool.settings)
+            if right
+            else error
+        )
 
     def _fail(self, error: KshareError) -> None:
         """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
