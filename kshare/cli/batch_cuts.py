@@ -35,9 +35,18 @@ def size_of_batch(data: memoryview, start: int = 0) -> int:
 def is_certainly_batch(data: memoryview) -> bool:
     """The checksum agrees: that doesn't happen by chance."""
     end = size_of_batch(data)
-    if not begins_with_batch(data) or end > len(data):
-        return False
-    return bool(crc32c.crc32c(data[_CHECKED_FROM:end]) == int.from_bytes(data[_CRC], "big"))
+    return begins_with_batch(data) and end <= len(data) and not problem_of_batch(data[:end])
+
+
+def problem_of_batch(data: memoryview) -> str:
+    """What speaks against these bytes being one whole batch; empty if nothing does."""
+    if len(data) < _LEAST_BATCH or size_of_batch(data) != len(data):
+        return f"a partial batch or none at all, of {len(data)} bytes"
+    if not begins_with_batch(data):
+        return f"{len(data)} bytes that are no batch in format {_MAGIC}"
+    stored = int.from_bytes(data[_CRC], "big")
+    actual = crc32c.crc32c(data[_CHECKED_FROM:])
+    return "" if stored == actual else f"the checksum is {stored:#010x}, the bytes give {actual:#010x}"
 
 
 def batch_cuts(data: memoryview) -> Iterator[tuple[int, int]]:

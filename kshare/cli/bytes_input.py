@@ -23,6 +23,8 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _DUMP_LINE = re.compile(r"^[0-9a-f]{4,16}:?\s+((?:[0-9a-f]{2,8} ?){1,16})(?: .*)?$", re.IGNORECASE)
 _NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 _LOOK = 4096
+_LET_GO_EVERY = 16 * 1024 * 1024
+"""A multiple of every system's size of pages."""
 
 
 def read_input(source: str | None, coding: str | None) -> Buffer:
@@ -45,6 +47,13 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
             return data
         raise Failure(f"byte {problem.start} is not text, so this is no {coding}") from None
     return _whole(from_text(text, coding), source)
+
+
+def let_go(data: memoryview, start: int, end: int) -> None:
+    """What lies before `end` won't be read again. Now and then, a mapped file is told to give up the memory for it."""
+    done = end // _LET_GO_EVERY * _LET_GO_EVERY
+    if start < done and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.obj.madvise(mmap.MADV_DONTNEED, 0, done)
 
 
 def from_text(text: str, coding: str | None) -> bytes:

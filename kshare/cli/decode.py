@@ -57,6 +57,13 @@ def decode(
     field: Annotated[str | None, typer.Option(help="Show this field alone: topics[0].partitions[1]")] = None,
     is_hex: Annotated[bool, typer.Option("--hex", help="An annotated hex dump.")] = False,
     is_json: Annotated[bool, typer.Option("--json", help="JSON, which encode takes back.")] = False,
+    is_short: Annotated[
+        bool | None,
+        typer.Option(
+            "--summary/--tree",
+            help="A line a batch or frame, or all of it. Large log segments come as a summary if nothing is said.",
+        ),
+    ] = None,
     only_guesses: Annotated[
         bool, typer.Option("--guesses", help="What it could be, best first, and no more.")
     ] = False,
@@ -64,11 +71,15 @@ def decode(
     """Show what bytes of Kafka's protocol mean.
 
     Takes requests, responses, record batches, records of the share group state topic, and a broker's log segments.
-    A broken frame is shown up to the break. Passwords are masked.
+    A broken frame is shown up to the break. Passwords are masked. Network captures are shown as by kshare pcap.
     """
     from kshare.cli.decoding import Choice, run_decode
 
     view = "json" if is_json else "hex" if is_hex else "tree"
     if is_json and is_hex:
         raise typer.BadParameter("--hex and --json exclude each other")
-    run_decode(source, Choice(kind, api, version, coding and coding.value, field, view, only_guesses))
+    if is_short and (is_hex or field):
+        raise typer.BadParameter("--summary shows neither bytes nor fields")
+    run_decode(
+        source, Choice(kind, api, version, coding and coding.value, field, view, is_short, only_guesses)
+    )

@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from kshare.cli.batch_lines import show_batch_lines
 from kshare.cli.bytes_input import read_input
 from kshare.cli.failure import Failure
 from kshare.cli.guesses import NO_LIKENESS, Ranked, Wanted, api_key, check_kind, rank
 from kshare.cli.hex_view import draw_hex
 from kshare.cli.json_view import piece_json, span_json
-from kshare.cli.pieces import Piece, pieces
+from kshare.cli.pieces import Piece, is_segment, pieces
 from kshare.cli.screen import Screen
 from kshare.cli.span_text import FAINT, NAME
 from kshare.cli.tree_view import draw_tree
 from kshare.dissect import Problem
 
 _GUESSES_SHOWN = 10
+_LARGE = 1024 * 1024
+"""From here on nobody reads a segment's tree from end to end."""
 _CLOSE = 1.0
 """Guesses that score as close as that to the best one are mentioned."""
 
@@ -34,6 +37,7 @@ class Choice:
     coding: str | None
     field: str | None
     view: str
+    is_short: bool | None
     only_guesses: bool
 
 
@@ -47,15 +51,34 @@ def run_decode(source: str | None, choice: Choice) -> None:
     screen = Screen()
     if choice.only_guesses:
         _show_guesses(screen, rank(data, wanted), choice)
+    elif _is_in_short(data, wanted, choice):
+        _show_segment(screen, data, choice)
     else:
         _show_pieces(screen, data, wanted, choice)
     screen.done()
 
 
+def _is_in_short(data: memoryview, wanted: Wanted, choice: Choice) -> bool:
+    if not is_segment(data, wanted):
+        return False
+    if choice.is_short is None:
+        return len(data) > _LARGE and choice.view == "tree" and choice.field is None
+    return choice.is_short
+
+
+def _show_segment(screen: Screen, data: memoryview, choice: Choice) -> None:
+    totals = show_batch_lines(screen, data, is_json=choice.view == "json")
+    if choice.is_short is None:
+        screen.line(("more of it: --field 'records[0]' shows a batch, --tree all of them", FAINT))
+    screen.done()
+    if totals.problems:
+        raise Failure(f"{totals.first_problem}{_and_more(totals.problems - 1)}")
+
+
 def _show_pieces(screen: Screen, data: memoryview, wanted: Wanted, choice: Choice) -> None:
     problems: list[Problem] = []
     is_found = choice.field is None
-    for piece in pieces(data, wanted):
+    for piece in pieces(data, wanted, choice.field):
         best = piece.guesses[0]
         if best.score <= NO_LIKENESS and not best.is_whole and wanted == Wanted():
             raise Failure(_unlike_anything(piece))
@@ -66,8 +89,7 @@ def _show_pieces(screen: Screen, data: memoryview, wanted: Wanted, choice: Choic
         reason = f": {problems[0]}" if problems else ""
         raise Failure(f"there is no field {choice.field}{reason}")
     if problems:
-        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-        raise Failure(f"{problems[0]}{more}")
+        raise Failure(f"{problems[0]}{_and_more(len(problems) - 1)}")
 
 
 def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
@@ -76,6 +98,9 @@ def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
     span = reading.find(choice.field) if choice.field else reading.root
     if span is None:
         return False
+    if choice.is_short:
+        _show_in_short(screen, piece, choice)
+        return True
     if choice.view == "json":
         form = span_json(span, piece.start) if choice.field else piece_json(piece)
         screen.text(json.dumps(form, indent=2, ensure_ascii=not screen.is_plain) + "\n")
@@ -84,6 +109,15 @@ def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
         _head(screen, piece)
     (draw_hex if choice.view == "hex" else draw_tree)(screen, span, piece.start)
     return True
+
+
+def _show_in_short(screen: Screen, piece: Piece, choice: Choice) -> None:
+    if choice.view != "json":
+        _head(screen, piece)
+        return
+    reading = piece.reading
+    form = {"message": reading.message, "version": reading.version, "offset": piece.start}
+    screen.text(json.dumps(form | {"length": reading.root.length}) + "\n")
 
 
 def _head(screen: Screen, piece: Piece) -> None:
@@ -118,6 +152,10 @@ def _show_guesses(screen: Screen, guesses: list[Ranked], choice: Choice) -> None
         screen.line(
             (f"{one.score:6.1f}  ", FAINT), (str(one.guess), NAME), (f"  {one.guess.kind}{end}", FAINT)
         )
+
+
+def _and_more(problems: int) -> str:
+    return f" (and {problems} more problem{'' if problems == 1 else 's'})" if problems else ""
 
 
 def _unlike_anything(piece: Piece) -> str:

@@ -5,14 +5,18 @@ Decides where to cut. A piece is read when the one before it has been shown, so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kshare.cli.batch_cuts import batch_cuts, is_certainly_batch
+from kshare.cli.bytes_input import let_go
 from kshare.cli.guesses import Guess, Ranked, Wanted, rank
 from kshare.cli.masking import mask
 from kshare.cli.state_records import explain_records
 from kshare.dissect import Dissection, Span
+
+_IN_BATCH = re.compile(r"records\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +29,31 @@ class Piece:
     guesses: list[Ranked]
 
 
-def pieces(data: memoryview, wanted: Wanted) -> Iterator[Piece]:
-    if wanted.kind == "records" or (wanted == Wanted() and is_certainly_batch(data)):
-        yield from _batches(data)
+def is_segment(data: memoryview, wanted: Wanted) -> bool:
+    """Whether it is certain, or said, that these are batches one after the other."""
+    return wanted.kind == "records" or (wanted == Wanted() and is_certainly_batch(data))
+
+
+def pieces(data: memoryview, wanted: Wanted, field: str | None = None) -> Iterator[Piece]:
+    """All of them; or those alone in which `field` may be, if it says so itself."""
+    if is_segment(data, wanted):
+        yield from _batches(data, field)
         return
     for start, end in _frames(data, wanted):
         guesses = rank(data[start:end], wanted)
         if guesses[0].guess.kind == "records":
-            yield from _batches(data)
+            yield from _batches(data, field)
             return
         yield _piece(data, start, end, guesses, 0)
 
 
-def _batches(data: memoryview) -> Iterator[Piece]:
+def _batches(data: memoryview, field: str | None) -> Iterator[Piece]:
     certain = [Ranked(Guess("records"), 0.0, True)]
+    in_batch = _IN_BATCH.match(field or "")
     for number, (start, end) in enumerate(batch_cuts(data)):
-        yield _piece(data, start, end, certain, number)
+        if in_batch is None or int(in_batch[1]) == number:
+            yield _piece(data, start, end, certain, number)
+        let_go(data, start, end)
 
 
 def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number: int) -> Piece:

@@ -6,7 +6,7 @@ Decides which spans say something by themselves: lengths, counts and empty tags 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kshare.cli.screen import Screen
 from kshare.cli.span_text import FAINT, NAME, NOTE, PROBLEM, about, style_of, value_text
@@ -21,6 +21,7 @@ class _Place:
     """Where a span's offsets count from: the input, or what compressed bytes unpacked to."""
 
     start: int
+    width: int
     is_unpacked: bool = False
 
     def range(self, span: Span) -> str:
@@ -32,7 +33,8 @@ class _Place:
 
 
 def draw_tree(screen: Screen, span: Span, start: int) -> None:
-    for depth, one, place in _lines(span, 0, _Place(start)):
+    last = str(start + span.end)
+    for depth, one, place in _lines(span, 0, _Place(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
         _draw(screen, one, depth, place)
 
 
@@ -59,7 +61,9 @@ def _inner_lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, S
     if span.inflated is None:
         return
     is_stored_plain = span.kind == "bytes"
-    inner = _Place(place.start + span.offset, place.is_unpacked) if is_stored_plain else _Place(0, True)
+    inner = (
+        replace(place, start=place.start + span.offset) if is_stored_plain else _Place(0, place.width, True)
+    )
     for part in span.inflated.root.parts:
         is_body = part.path == span.path
         for one in part.parts if is_body else [part]:
@@ -69,7 +73,7 @@ def _inner_lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, S
 def _draw(screen: Screen, span: Span, depth: int, place: _Place) -> None:
     inner = _content(span)
     name = span.name or span.kind
-    parts = [(place.range(span).ljust(_RANGE_WIDTH), FAINT), ("  " * depth, ""), (name, NAME)]
+    parts = [(place.range(span).ljust(place.width), FAINT), ("  " * depth, ""), (name, NAME)]
     if _has_value(span):
         parts += [(" ", ""), (value_text(span), style_of(inner))]
     elif span.kind.startswith("[]") and span.is_complete:
