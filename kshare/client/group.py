@@ -301,11 +301,9 @@ class GroupMember:
         if len(self.topics) == 1:  # of several, nobody says which it is
             needed.append(Right("Describe", "topic", self.topics[0]))
         right = missing_right(error.code, needed)
-        return (
-            refusal(error.code, f"share group '{self._config.group}'", right, self._pool.settings)
-            if right
-            else error
-        )
+        if right is None:
+            return error
+        return refusal(error.code, f"share group '{self._config.group}'", right, self._pool.settings)
 
     def _fail(self, error: KshareError) -> None:
         """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
