@@ -74,7 +74,7 @@ class Link:
         if mine.held or other.held or other.lacks():
             yield from self._settle(time)
 
-    def end(self, time: float) -> Iterator[Event]:
+    def end(self, time: float, *, is_cut: bool = False) -> Iterator[Event]:
         """Nothing more is coming: whatever is held is shown."""
         while not self.is_over:
             side = self._ready()
@@ -82,7 +82,7 @@ class Link:
                 waiting = [side for side in (0, 1) if self._directions[side].held]
                 if not waiting:
                     self.is_over = True
-                    yield Closed(self, time)
+                    yield Closed(self, time, is_cut)
                     return
                 side = next((one for one in waiting if self._directions[one].has_gap()), waiting[0])
             yield from self._advance(side, time)
@@ -177,6 +177,8 @@ class Closed(NamedTuple):
 
     link: Link
     time: float
+    is_cut: bool
+    """The capture ended, and the connection didn't."""
 
 
 Event = Data | Lost | Closed

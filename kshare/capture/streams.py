@@ -50,7 +50,7 @@ class Streams:
         """The capture is at its end: whatever is still held comes out."""
         for link, side in list(self._links.values()):
             if side == 0:
-                yield from link.end(time)
+                yield from link.end(time, is_cut=True)
         self._links.clear()
 
     def _open(self, key: _Key, segment: Segment) -> tuple[Link, int]:

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import broker, decode, doctor, encode, groups, trace
+from kshare.cli import broker, decode, doctor, encode, groups, pcap, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -39,6 +39,7 @@ app.command("decode")(decode.decode)
 app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)
 app.command("trace")(trace.trace)
+app.command("pcap")(pcap.pcap)
 app.add_typer(groups.groups, name="groups")
 
 

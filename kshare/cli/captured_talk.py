@@ -1,0 +1,118 @@
+"""One connection of a capture as a conversation: which side is the client, and whether it speaks Kafka at all.
+
+Decides who asks if the capture began too late to show it: the side that is seen to ask; failing that, addresses tell.
+Shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+
+from kshare.capture import Data, Link, Lost
+from kshare.traffic import Connection, Conversation, Exchange
+from kshare.traffic.sides import begins_with_request, is_tls
+
+_MOST_WAITING = 64
+"""Events that are kept until it is clear who the client is."""
+_FIRST_FREE_PORT = 32_768
+"""From here on systems choose ports for clients."""
+
+
+class Kind(Enum):
+    UNCLEAR = auto()
+    KAFKA = auto()
+    ENCRYPTED = auto()
+    FOREIGN = auto()
+
+
+class Servers:
+    """Addresses and ports at which somebody was seen, or is said, to answer."""
+
+    def __init__(self, ports: Collection[int]) -> None:
+        self._ports = ports
+        self._names: set[str] = set()
+
+    def side(self, link: Link) -> int | None:
+        for side in (0, 1):
+            if link.name(side) in self._names or _port(link, side) in self._ports:
+                return side
+        return None
+
+    def learn(self, name: str) -> None:
+        self._names.add(name)
+
+
+class CapturedTalk:
+    def __init__(self, link: Link, servers: Servers) -> None:
+        self.kind = Kind.UNCLEAR
+        self.connection: Connection | None = None
+        self._link = link
+        self._servers = servers
+        self._client = link.opener
+        self._waiting: list[Data | Lost] = []
+        self._conversation: Conversation | None = None
+
+    def hear(self, event: Data | Lost) -> list[Exchange]:
+        """The exchanges that this completes."""
+        if self.kind in (Kind.ENCRYPTED, Kind.FOREIGN):
+            return []
+        if self._conversation is None:
+            self._waiting.append(event)
+            if not self._is_client_clear(event):
+                return []
+            self._begin()
+            events, self._waiting = self._waiting, []
+        else:
+            events = [event]
+        return [done for one in events for done in self._say(one)]
+
+    def end(self, time: float) -> list[Exchange]:
+        """What was never answered."""
+        return self._conversation.end(time) if self._conversation and self.kind is Kind.KAFKA else []
+
+    def _is_client_clear(self, event: Data | Lost) -> bool:
+        if self._client is None and isinstance(event, Data) and begins_with_request(event.data):
+            self._client = event.side
+        if self._client is None and (server := self._servers.side(self._link)) is not None:
+            self._client = 1 - server
+        if self._client is None and len(self._waiting) >= _MOST_WAITING:
+            self._client = self._likely_client()
+        return self._client is not None
+
+    def _likely_client(self) -> int:
+        ports = [_port(self._link, side) for side in (0, 1)]
+        if (ports[0] < _FIRST_FREE_PORT) != (ports[1] < _FIRST_FREE_PORT):
+            return int(ports[1] >= _FIRST_FREE_PORT)
+        return int(ports[1] > ports[0])
+
+    def _begin(self) -> None:
+        assert self._client is not None, "it is clear"
+        names = self._link.name(self._client), self._link.name(1 - self._client)
+        self._conversation = Conversation(
+            Connection(self._link.number, *names), is_joined_late=self._link.opener is None
+        )
+        self._servers.learn(names[1])
+
+    def _say(self, event: Data | Lost) -> list[Exchange]:
+        talk = self._conversation
+        assert talk is not None, "it was begun"
+        is_client = event.side == self._client
+        if isinstance(event, Lost):
+            (talk.client_lost if is_client else talk.server_lost)(event.time)
+            return []
+        if self.kind is Kind.UNCLEAR and is_tls(event.data):
+            self.kind = Kind.ENCRYPTED
+            return []
+        done = (talk.client_sends if is_client else talk.server_sends)(event.data, event.time)
+        if talk.is_kafka is False:
+            self.kind = Kind.FOREIGN
+            return []
+        if talk.is_kafka:
+            self.kind = Kind.KAFKA
+            self.connection = talk.connection
+        return done
+
+
+def _port(link: Link, side: int) -> int:
+    return int(link.name(side).rpartition(":")[2])
