@@ -51,7 +51,7 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
 
 def let_go(data: memoryview, start: int, end: int) -> None:
     """What lies before `end` won't be read again. Now and then, a mapped file is told to give up the memory for it."""
-    done = end // _LET_GO_EVERY * _LET_GO_EVERY
+    done = min(end, len(data)) // _LET_GO_EVERY * _LET_GO_EVERY
     if start < done and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         data.obj.madvise(mmap.MADV_DONTNEED, 0, done)
 

@@ -6,10 +6,12 @@ Decides what is said around a view, and what counts as failure: a break or a pro
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kshare.capture import is_capture
 from kshare.cli.batch_lines import show_batch_lines
-from kshare.cli.bytes_input import read_input
+from kshare.cli.bytes_input import let_go, read_input
 from kshare.cli.failure import Failure
 from kshare.cli.guesses import NO_LIKENESS, Ranked, Wanted, api_key, check_kind, rank
 from kshare.cli.hex_view import draw_hex
@@ -23,6 +25,7 @@ from kshare.dissect import Problem
 _GUESSES_SHOWN = 10
 _LARGE = 1024 * 1024
 """From here on nobody reads a segment's tree from end to end."""
+_CHUNK = 1024 * 1024
 _CLOSE = 1.0
 """Guesses that score as close as that to the best one are mentioned."""
 
@@ -48,6 +51,9 @@ def run_decode(source: str | None, choice: Choice) -> None:
         choice.version,
     )
     data = memoryview(read_input(source, choice.coding))
+    if wanted == Wanted() and is_capture(data):
+        _show_capture(data, source, choice)
+        return
     screen = Screen()
     if choice.only_guesses:
         _show_guesses(screen, rank(data, wanted), choice)
@@ -64,6 +70,22 @@ def _is_in_short(data: memoryview, wanted: Wanted, choice: Choice) -> bool:
     if choice.is_short is None:
         return len(data) > _LARGE and choice.view == "tree" and choice.field is None
     return choice.is_short
+
+
+def _show_capture(data: memoryview, source: str | None, choice: Choice) -> None:
+    """Packets are no frames: that is another command's affair."""
+    from kshare.cli.capturing import show_capture
+    from kshare.cli.traffic_view import Show
+
+    if choice.view == "hex" or choice.field or choice.only_guesses:
+        raise Failure("this is a network capture: kshare pcap -v shows every field of what is in it")
+    show_capture(_chunks(data), source or "standard input", [], Show(is_json=choice.view == "json"))
+
+
+def _chunks(data: memoryview) -> Iterator[bytes]:
+    for at in range(0, len(data), _CHUNK):
+        yield bytes(data[at : at + _CHUNK])
+        let_go(data, at, at + _CHUNK)
 
 
 def _show_segment(screen: Screen, data: memoryview, choice: Choice) -> None:
