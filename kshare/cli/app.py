@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import broker, decode, doctor, encode, groups, pcap, trace
+from kshare.cli import broker, consume, decode, doctor, encode, groups, pcap, produce, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -38,6 +38,8 @@ def _broker(context: typer.Context) -> int:
 app.command("decode")(decode.decode)
 app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)
+app.command("consume")(consume.consume)
+app.command("produce")(produce.produce)
 app.command("trace")(trace.trace)
 app.command("pcap")(pcap.pcap)
 app.add_typer(groups.groups, name="groups")

@@ -195,6 +195,12 @@ class ShareConsumer(Generic[RecordT_co]):
         """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
         self._held().stop_acquiring()
 
+    def hold_at_most(self, records: int) -> None:
+        """So many from now on, instead of `max_records`. What is held stays."""
+        holdings = self._held()
+        holdings.pace.most = records
+        holdings.tell()
+
     def stretch(self) -> int:
         """How many records may go by before everything else has to run again."""
         return self._held().pace.within(_STRETCH_S)

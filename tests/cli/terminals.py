@@ -1,0 +1,81 @@
+"""A program on a terminal that is watched, and typed at, while it runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from tests.cli.running import DEADLINE, KSHARE, ROOT, without_colours
+
+
+class Terminal:
+    """kshare, on a terminal of that size."""
+
+    def __init__(self, *arguments: str, columns: int = 80, lines: int = 24) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+        self.process = subprocess.Popen(
+            [*KSHARE, *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=ROOT,
+            env={**environment, "TERM": "xterm-256color"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+        )
+        os.close(slave)
+        self._sent = bytearray()
+        self._seen = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    @property
+    def text(self) -> str:
+        """Everything that was drawn so far, without colours."""
+        return without_colours(self._sent.decode(errors="replace").replace("\r\n", "\n"))
+
+    def until(self, wanted: str) -> str:
+        """What has come since the last time, up to this text."""
+        deadline = monotonic() + DEADLINE
+        while (at := self.text.find(wanted, self._seen)) < 0:
+            assert monotonic() < deadline, f"no {wanted!r} in {self.text!r}"
+            assert self._read(deadline), f"it ended without {wanted!r}: {self.text!r}"
+        before, self._seen = self._seen, at + len(wanted)
+        return self.text[before : self._seen]
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def end(self) -> int:
+        """The exit code; fails when it doesn't end by itself."""
+        deadline = monotonic() + DEADLINE
+        while self._read(deadline):
+            assert monotonic() < deadline, self.text
+        return self.process.wait(DEADLINE)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - monotonic()))
+        try:
+            chunk = os.read(self._master, 65536) if ready else b""
+        except OSError:  # how Linux says that the other side has gone
+            chunk = b""
+        self._sent += chunk
+        return bool(chunk)

@@ -1,0 +1,180 @@
+"""`kshare produce` and an embedded broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kshare.admin.partitioner import partition_for
+from kshare.protocol.record import Record
+from kshare.testing import Broker
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, kshare
+from tests.cli.terminals import Terminal
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings={"num.partitions": "1"}) as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+
+
+def written(broker: Broker, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    return [(one.key, one.value) for one in broker.records(topic)]
+
+
+def test_lines_become_records(broker: Broker) -> None:
+    done = kshare("produce", "--topic", "plain", stdin=b"one\n\nthree\r\nfour")
+    assert done == Done(0, "4 records written: plain[0]@0..3\n")
+    assert written(broker, "plain") == [(None, value) for value in (b"one", b"", b"three", b"four")]
+
+
+def test_lines_with_keys_headers_and_nulls(broker: Broker) -> None:
+    options = ["-K", "::", "--null", "-", "-H", "trace=a=b", "-H", "empty="]
+    assert kshare("produce", "-t", "keyed", *options, stdin=b"k::1\n-::2::3\nk::-\n").code == 0
+    assert written(broker, "keyed") == [(b"k", b"1"), (None, b"2::3"), (b"k", None)]
+    assert list(broker.records("keyed")[0].headers) == [("trace", b"a=b"), ("empty", b"")]
+
+
+def test_json_lines_say_everything(broker: Broker) -> None:
+    broker.create_topic("json", 3)
+    lines = [
+        {"value": "text", "key": {"base64": "/wA="}, "partition": 2, "timestamp": 5},
+        {"value": {"a": [1, None]}, "headers": [["h", "1"], ["h", None]], "partition": 2, "offset": 77},
+        {"key": "gone", "headers": {"h": "2"}, "partition": 2},
+    ]
+    stdin = "\n".join(map(json.dumps, lines)).encode()
+    done = kshare("produce", "-t", "json", "--input", "json", "--json", stdin=stdin)
+    assert json.loads(done.out) == {
+        "topic": "json",
+        "records": 3,
+        "partitions": [{"partition": 2, "first": 0, "last": 2, "records": 3}],
+    }
+    assert written(broker, "json") == [(b"\xff\0", b"text"), (None, b'{"a":[1,null]}'), (b"gone", None)]
+    records: list[Record] = broker.records("json")
+    assert records[0].timestamp == 5
+    assert records[1].timestamp > 1_600_000_000_000
+    assert list(records[1].headers) == [("h", b"1"), ("h", None)]
+
+
+def test_files_are_read_by_line_or_as_they_are(broker: Broker, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"a\nb\n")
+    second.write_bytes(b"c\xff")
+    assert kshare("produce", "-t", "files", str(first), str(second)).code == 0
+    assert kshare("produce", "-t", "files", "--input", "whole", "-k", "x", str(first), str(second)).code == 0
+    assert written(broker, "files")[:3] == [(None, b"a"), (None, b"b"), (None, b"c\xff")]
+    assert written(broker, "files")[3:] == [(b"x", b"a\nb\n"), (b"x", b"c\xff")]
+
+
+def test_keys_choose_partitions_and_others_go_round(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("spread", 4)
+    keys = ["a", "b", "c", "a"]
+    done = kshare("produce", "-t", "spread", "-K", ":", "--json", stdin=b"a:1\nb:2\nc:3\na:4\n")
+    found = {one["partition"]: one["records"] for one in json.loads(done.out)["partitions"]}
+    assert found == Counter(partition_for(key.encode(), 4) for key in keys)
+    form = json.loads(run("produce", "-t", "spread", "--count", "4000", "--size", "20", "--json").out)
+    assert [one["records"] for one in form["partitions"]] == [1000] * 4
+    assert {len(record.value or b"") for record in broker.records("spread")} == {1, 20}
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_codecs(broker: Broker, run: Kshare, codec: str) -> None:
+    assert run("produce", "-t", f"in-{codec}", "--count", "3", "-z", codec).code == 0
+    assert [value for _, value in written(broker, f"in-{codec}")] == [b"record 1", b"record 2", b"record 3"]
+
+
+def test_a_rate_is_kept(run: Kshare) -> None:
+    done = run("produce", "-t", "slowly", "--count", "5", "--rate", "50")
+    assert done.out == "5 records written: slowly[0]@0..4\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "reason"),
+    [
+        (["-K", ":"], b"k:1\nnone\n", "line 2: there is no ':' between key and value"),
+        (["--input", "json"], b'{"value": "1"}\n{"val": 1}', "line 2: 'val' is none of headers, key,"),
+        (["--input", "json"], b'{"value": "1"}\n[1]', 'line 2: this should be an object, such as {"value"'),
+        (["--input", "json"], b'{"value": "1"}\nnonsense', "line 2: Expecting value"),
+        (["--input", "json"], b'{"value": "1"}\n{"key": {"base64": "x"}}', "line 2: 'x' is no base64"),
+        (["--input", "json"], b'{"value": "1"}\n{"headers": [1]}', "line 2: headers should be"),
+        (["--input", "json"], b'{"value": "1"}\n{"partition": "0"}', "line 2: partition should be a whole"),
+    ],
+)
+def test_broken_input_is_named_and_what_stood_before_it_is_written(
+    words: list[str], stdin: bytes, reason: str
+) -> None:
+    done = kshare("produce", "-t", "broken", *words, stdin=stdin)
+    assert done.code == 1
+    assert done.out.startswith("1 record written: ")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        ([], 2, "--topic"),
+        (["-t", "bad name"], 1, "INVALID_TOPIC_EXCEPTION"),
+        (["-t", "plain", "-p", "7", "--count", "1"], 1, "topic plain has 1 partitions, and no 7"),
+        (["-t", "plain", "-H", "x"], 2, "should be NAME=VALUE"),
+        (["-t", "plain", "-K", ""], 2, "a character at least"),
+        (["-t", "plain", "-K", ":", "-k", "x"], 2, "which is the key?"),
+        (["-t", "plain", "--size", "3"], 1, "add --count"),
+        (["-t", "plain", "--count", "3", "file"], 1, "leave the files out"),
+        (["-t", "plain", "--input", "json", "-K", ":"], 1, "is for lines"),
+        (["-t", "plain", "no-such-file"], 1, "no-such-file: No such file"),
+    ],
+)
+def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+    done = run("produce", *words)
+    assert (done.code, done.out) == (code, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_line_goes_when_it_is_typed(broker: Broker) -> None:
+    broker.create_topic("typed")
+    with Terminal("produce", "-t", "typed") as terminal:
+        for number in range(2):
+            terminal.type(f"line {number}\n")
+            terminal.until(f"line {number}")
+            while len(broker.records("typed")) <= number:
+                assert terminal.process.poll() is None
+        terminal.type("\x04")
+        terminal.until("2 records written: typed[0]@0..1")
+        assert terminal.end() == 0
+
+
+def test_ctrl_c_ends_it_and_says_what_was_written(broker: Broker) -> None:
+    with Terminal("produce", "-t", "interrupted") as terminal:
+        terminal.type("one\n")
+        while not broker.records("interrupted"):
+            assert terminal.process.poll() is None
+        terminal.type("\x03")
+        terminal.until("1 record written")
+        assert terminal.end() == 130
+        assert "Traceback" not in terminal.text
+
+
+def test_a_closed_pipe_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        [*KSHARE, "produce", "-t", "closed", "--count", "1"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(DEADLINE) == 141
+        assert process.stderr.read() == b""
