@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -21,6 +22,7 @@ from kshare.metrics.readings import METRICS
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "schemas" / "README.md", *(ROOT / "docs").rglob("*.md")])
 BROKER = "localhost:9092"
+CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -80,7 +82,8 @@ def test_the_command_line_prints_what_its_guide_says(tmp_path: Path) -> None:
     program = tmp_path / "kshare"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W error -m kshare.cli "$@"\n')
     program.chmod(0o755)
-    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    shutil.copy(CAPTURE, tmp_path / "orders.pcap")
+    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "TZ": "UTC"}
     for (language, text), (following, output) in pairwise([*blocks(ROOT / "docs" / "cli.md"), ("", "")]):
         if language == "sh":
             done = subprocess.run(
