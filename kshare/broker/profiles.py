@@ -95,10 +95,11 @@ _OTHER_IN_4_1: dict[int, tuple[int, int]] = {
     90: (0, 0),
 }
 
+# group.version is missing: it stands for the newer protocol of consumer groups, which this broker doesn't speak.
 _FEATURES = {
-    "4.4": {"group": (0, 1), "metadata": (7, 33), "share": (0, 2), "transaction": (0, 2)},
-    "4.3": {"group": (0, 1), "metadata": (7, 30), "share": (0, 1), "transaction": (0, 2)},
-    "4.1": {"group": (0, 1), "metadata": (7, 27), "share": (0, 1), "transaction": (0, 2)},
+    "4.4": {"metadata": (7, 33), "share": (0, 2), "transaction": (0, 2)},
+    "4.3": {"metadata": (7, 30), "share": (0, 1), "transaction": (0, 2)},
+    "4.1": {"metadata": (7, 27), "share": (0, 1), "transaction": (0, 2)},
 }
 
 
@@ -116,6 +117,11 @@ class Profile:
     def can_renew(self) -> bool:
         """Since 4.2."""
         return self.versions[78][1] >= 2
+
+    @property
+    def can_alter_offsets(self) -> bool:
+        """Since 4.2: before, a broker took the request and did nothing."""
+        return self.can_renew
 
     @property
     def has_dead_letters(self) -> bool:

@@ -17,7 +17,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
+from kshare.protocol.messages import AlterShareGroupOffsetsRequest
+from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
 from kshare.testing import Broker, ManualClock
+from tests.helpers.plain_client import plain_client
 
 DEADLINE_S = 30.0
 
@@ -152,6 +155,20 @@ async def test_every_release_that_it_can_be(release: str) -> None:
         assert found == [b"a", b"b"]
         apis = broker.call(lambda: broker.state.profile.versions)
         assert (apis[78][1] >= 2) == (release != "4.1")
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.3"])
+def test_new_offsets_are_taken_and_forgotten_before_4_2(release: str) -> None:
+    """As a real 4.1.2 does, whoever asks: no error, nothing said of any topic, nothing changed."""
+    partitions = [alter_request.AlterShareGroupOffsetsRequestPartition(0, 2)]
+    topics = [alter_request.AlterShareGroupOffsetsRequestTopic("orders", partitions)]
+    with Broker(topics={"orders": 1}, release=release) as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        with plain_client((host, int(port))) as client:
+            answer = client.ask(AlterShareGroupOffsetsRequest("workers", topics))
+        is_carried_out = release != "4.1"
+        assert (answer.error_code, len(answer.responses)) == (0, is_carried_out)
+        assert broker.call(lambda: broker.state.share_groups.has("workers")) == is_carried_out
 
 
 def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> None:

@@ -20,6 +20,8 @@ from kshare.protocol.messages.alter_share_group_offsets_response import (
 
 
 async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
+    if not call.broker.profile.can_alter_offsets:
+        return AlterShareGroupOffsetsResponse()
     try:
         if not request.group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings, strategies
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from kshare.broker.refusal import Refusal
 from kshare.broker.shares.delivery import Kind, Limits, State
@@ -160,5 +167,13 @@ class AgainstAModel(RuleBasedStateMachine):
         self.shared.apply(change, self.now, self.limits)
 
 
-AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=100, deadline=None)
+"""Some 5,000 steps in all."""
 TestAgainstAModel = AgainstAModel.TestCase
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_some_hundred_thousand_steps() -> None:
+    longer = settings(max_examples=1000, stateful_step_count=150, deadline=None)
+    run_state_machine_as_test(AgainstAModel, settings=longer)
