@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import broker, consume, decode, doctor, encode, groups, pcap, produce, trace
+from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -43,6 +43,7 @@ app.command("produce")(produce.produce)
 app.command("trace")(trace.trace)
 app.command("pcap")(pcap.pcap)
 app.add_typer(groups.groups, name="groups")
+app.add_typer(dlq.dlq, name="dlq")
 
 
 @app.callback()

@@ -1,0 +1,1 @@
+"""Dead letters, as `kshare dlq` reads, shows and redrives them."""

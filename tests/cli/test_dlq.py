@@ -1,0 +1,356 @@
+"""`kshare dlq` and an embedded cluster: letters as a 4.4 broker writes them, and of other kinds."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kshare import sync
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.testing import Broker
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, on_terminal, without_colours
+
+GRAVE = "dlq.orders"
+_SETTINGS = "errors.deadletterqueue."
+_HEADER = "__dlq.errors."
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.create_topic(GRAVE, 2, {f"{_SETTINGS}group.enable": "true"})
+    return kshare_broker
+
+
+def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = False) -> None:
+    """Records of orders[1], each with a header of its own, that the group rejects: letters of the broker's."""
+    settings = {f"{_SETTINGS}topic.name": GRAVE, "share.auto.offset.reset": "earliest"}
+    broker.set_group_config(group, settings | {f"{_SETTINGS}copy.record.enable": str(copies).lower()})
+    values = [b"value %d" % number for number in range(count)]
+    broker.produce("orders", values, partition=1, key=b"k", headers=[("own", b"header")])
+    with sync.ShareConsumer(
+        broker.bootstrap, group=group, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        left = count
+        for batch in consumer.batches():
+            batch.reject()
+            left -= len(batch)
+            if not left:
+                break
+
+
+def letter(
+    broker: Broker, value: bytes | None, origin: tuple[str, int, int] | None = None, at: int = 0, **more: str
+) -> None:
+    """One that somebody else wrote, into partition `at`."""
+    broker.produce(GRAVE, [value], partition=at, headers=context(origin, more))
+
+
+def context(origin: tuple[str, int, int] | None, more: Mapping[str, str]) -> list[tuple[str, bytes]]:
+    said = dict(zip(("topic", "partition", "offset"), map(str, origin), strict=True)) if origin else {}
+    return [
+        (f"{_HEADER}{name.replace('_', '.')}", text.encode()) for name, text in (said | dict(more)).items()
+    ]
+
+
+def letters_of(run: Kshare, *words: str) -> list[dict[str, Any]]:
+    done = run("dlq", "show", GRAVE, *words, "--json")
+    assert (done.code, done.err) == (0, "")
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def redriven(run: Kshare, *words: str, code: int = 0) -> dict[str, Any]:
+    done = run("dlq", "redrive", GRAVE, *words, "--json")
+    assert done.code == code, done
+    assert bool(done.err) == bool(code)
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def values(broker: Broker, topic: str) -> list[bytes | None]:
+    return [None if one.value is None else bytes(one.value) for one in broker.records(topic)]
+
+
+# --- looking
+
+
+def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> None:
+    bury(broker, 3)
+    broker.create_topic("dlq.empty", 1, {f"{_SETTINGS}group.enable": "true"})
+    done = run("dlq", "list")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["TOPIC", "PARTITIONS", "LETTERS", "OF", "GROUPS"],
+        ["dlq.empty", "1", "0", "-"],
+        [GRAVE, "2", "3", "shippers"],
+    ]
+    (_, found) = json.loads(run("dlq", "list", "--json").out)
+    assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "groups": ["shippers"]}
+
+
+def test_nobody_has_dead_letters(kshare_broker: Broker, run: Kshare) -> None:
+    assert run("dlq", "list", "-b", kshare_broker.bootstrap).out == "no topic takes dead letters\n"
+
+
+def test_letters_say_where_they_come_from(broker: Broker, run: Kshare) -> None:
+    bury(broker, 2)
+    found = letters_of(run)
+    assert [(one["partition"], one["offset"]) for one in found] == [(1, 0), (1, 1)]
+    assert found[1]["source"] == {"topic": "orders", "partition": 1, "offset": 1}
+    assert (found[1]["group"], found[1]["deliveries"]) == ("shippers", 1)
+    assert found[1]["reason"] == "Offset rejected by client."
+    assert (found[1]["key"], found[1]["value"]) == (None, None)
+    heads, row, _ = run("dlq", "show", GRAVE).out.splitlines()
+    assert heads.split() == ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
+    assert row.split()[0] == "1:0"
+    assert row.endswith("orders[1]@0  shippers      1  Offset rejected by client.")
+
+
+def test_headers_are_explained(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"v\x00", ("orders", 1, 7), delivery_count="3", exception="KeyError")
+    broker.produce(GRAVE, [b"plain"], headers=[("own", b"header")])
+    out = run("dlq", "show", GRAVE, "--explain").out
+    assert "  delivery.count  3         how often the group was handed it" in out
+    assert "  exception       KeyError  added by whoever wrote the letter" in out
+    assert "  value  v\\x00" in out
+    assert "no dead letter of Kafka's" in out
+    assert "  own: header  a header of the record" in out
+
+
+def test_letters_are_chosen(broker: Broker, run: Kshare) -> None:
+    letter(
+        broker,
+        b"0",
+        ("orders", 1, 7),
+        group="a",
+        message="Offset rejected by client.",
+    )
+    letter(broker, b"1", ("returns", 0, 8), group="b", message="Too often.")
+    letter(broker, b"2", ("orders", 0, 9), group="b", message="Too often.")
+
+    def chosen(*words: str) -> list[str]:
+        return [one["value"] for one in letters_of(run, *words)]
+
+    assert chosen() == ["0", "1", "2"]
+    assert chosen("--source", "orders") == ["0", "2"]
+    assert chosen("--source", "orders", "--from-group", "b") == ["2"]
+    assert chosen("--source", "orders", "--source", "returns", "--reason", "TOO OFTEN") == ["1", "2"]
+    assert chosen("--letter", "0:0", "--letter", "0:2") == ["0", "2"]
+    assert chosen("--since", "2120-01-31T12:00:00") == []
+    assert chosen("--until", "2120-01-31T12:00:00+01:00", "--max", "2") == ["0", "1"]
+    assert run("dlq", "show", GRAVE, "--source", "none").out == "there is no such letter\n"
+
+
+# --- redriving
+
+
+def test_records_go_back_whole_though_letters_are_empty(broker: Broker, run: Kshare) -> None:
+    bury(broker, 3)
+    found = redriven(run)
+    assert (found["redriven"], found["targets"], found["left"]) == (3, {"orders": 3}, [])
+    assert found["is_complete"] is True
+    before, after = broker.records("orders")[:3], broker.records("orders")[3:]
+    for old, new in zip(before, after, strict=True):
+        assert (new.key, new.value, new.timestamp) == (old.key, old.value, old.timestamp)
+        assert list(new.headers) == [("own", b"header")]
+    cluster = broker.state.cluster
+    assert (
+        broker.call(lambda: cluster.partition("orders", 0).log.end_offset) == 0
+    )  # they were in the other one
+    assert redriven(run)["redriven"] == 0  # the group remembers
+
+
+def test_copies_do_where_the_record_is_gone(broker: Broker, run: Kshare) -> None:
+    bury(broker, 2, copies=True)
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 1)
+    done = run("dlq", "redrive", GRAVE)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "2 letters redriven: 2 to orders\n"
+    assert values(broker, "orders") == [b"value 0", b"value 1"]
+    assert all(not list(one.headers) for one in broker.records("orders"))
+
+
+def test_what_is_gone_altogether_stays(broker: Broker, run: Kshare) -> None:
+    bury(broker, 1)
+    broker.delete_topic("orders")
+    letter(broker, b"x")
+    done = run("dlq", "redrive", GRAVE)
+    assert done.code == 1
+    assert "1:0 stays: it has no copy of its record, and orders[1]@0 isn't there any more" in done.out
+    assert "0:0 stays: it doesn't say where its record was: name a topic with --to" in done.out
+    assert done.err == "kshare: 2 letters couldn't be redriven\n"
+
+
+def test_another_target(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("second", 4)
+    letter(broker, b"x")
+    letter(broker, b"y", ("gone", 7, 1))
+    assert redriven(run, "--to", "second")["targets"] == {"second": 2}
+    assert sorted(map(bytes, filter(None, values(broker, "second")))) == [b"x", b"y"]
+    assert all(not list(one.headers) for one in broker.records("second"))
+    done = run("dlq", "redrive", GRAVE, "--to", GRAVE)
+    assert (done.code, done.out) == (1, "")
+    assert "a letter of itself" in done.err
+    done = run("dlq", "redrive", GRAVE, "--to", "nowhere")
+    assert (done.code, done.out) == (1, "")
+    assert "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION" in done.err
+
+
+def test_what_is_not_meant_comes_the_next_time(broker: Broker, run: Kshare) -> None:
+    for number in range(6):
+        letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
+    found = redriven(run, "--from-group", "a")
+    assert (found["redriven"], found["passed_over"], found["is_complete"]) == (3, 3, True)
+    assert values(broker, "orders") == [b"0", b"2", b"4"]
+    assert redriven(run, "--max", "1")["redriven"] == 1
+    assert redriven(run)["redriven"] == 2
+    assert values(broker, "orders") == [b"0", b"2", b"4", b"1", b"3", b"5"]
+
+
+def test_what_is_not_meant_may_be_settled(broker: Broker, run: Kshare) -> None:
+    for number in range(4):
+        letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
+    found = redriven(run, "--from-group", "a", "--settle-others", "--group", "mine")
+    assert (found["group"], found["redriven"], found["passed_over"]) == ("mine", 2, 2)
+    assert redriven(run, "--group", "mine")["redriven"] == 0
+    assert redriven(run)["redriven"] == 4  # another group, another memory
+
+
+def test_it_says_when_a_letter_is_passed_over_for_the_last_time(broker: Broker, run: Kshare) -> None:
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "2"})
+    letter(broker, b"x", ("orders", 0, 9))
+    assert redriven(run, "--source", "other")["passed_over"] == 1
+    done = run("dlq", "redrive", GRAVE, "--source", "other")
+    assert done.code == 1
+    assert "1 letter won't be handed to group kshare-dlq-dlq.orders again" in done.err
+    assert redriven(run)["redriven"] == 0
+    assert redriven(run, "--group", "another")["redriven"] == 1
+
+
+def test_a_dry_run_says_what_would_be_done(broker: Broker, run: Kshare) -> None:
+    for number in range(3):
+        letter(broker, b"%d" % number, ("orders", 0, 9))
+    letter(broker, None, at=1)
+    assert redriven(run, "--letter", "0:1")["redriven"] == 1
+    out = run("dlq", "redrive", GRAVE, "--dry-run").out
+    assert [line.split()[:3] for line in out.splitlines()[1:-1]] == [
+        ["0:0", "orders[0]@9", "orders"],
+        ["0:2", "orders[0]@9", "orders"],
+        ["1:0", "-", "stays:"],
+    ]
+    assert out.endswith("2 letters would be redriven; nothing was changed\n")
+    (found,) = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--max", "1", "--json").out)
+    assert (found["to"], found["value"], found["problem"]) == ("orders", "0", None)
+    assert values(broker, "orders") == [b"1"]
+
+
+def test_a_copy_that_is_refused_settles_nothing(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    done = run("dlq", "redrive", GRAVE)
+    assert done.code == 1
+    assert "TOPIC_AUTHORIZATION_FAILED" in done.err
+    assert done.err.count("\n") == 1
+    assert redriven(run)["redriven"] == 1
+
+
+def test_letters_that_come_meanwhile_are_for_the_next_time(broker: Broker, run: Kshare) -> None:
+    """Else what fails again at once would go round for ever."""
+    letter(broker, b"x", ("orders", 0, 9))
+    broker.faults.add(ProduceRequest, do=lambda: write_another(broker))
+    assert redriven(run)["redriven"] == 1
+    assert redriven(run)["redriven"] == 1
+
+
+def write_another(broker: Broker) -> None:
+    """Called in the broker's own thread."""
+    now, grave = broker.state.clock.now(), broker.state.cluster.partition(GRAVE, 0)
+    batch = BatchBuilder()
+    batch.append(b"y", timestamp=now, headers=context(("orders", 0, 9), {}))
+    grave.log.append(batch.build(), now=now, leader_epoch=grave.leader_epoch)
+
+
+@pytest.fixture
+def slow_redrive(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
+    """Of 60 letters, under way."""
+    soon = {"share.session.timeout.ms": "2000", "share.heartbeat.interval.ms": "500"}
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", soon)
+    for number in range(60):
+        letter(broker, b"%d" % number, ("orders", 0, 999))
+    process = subprocess.Popen(
+        [*KSHARE, "dlq", "redrive", GRAVE, "--rate", "20"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + DEADLINE
+    while len(broker.records("orders")) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_killed_in_the_middle_nothing_is_lost(
+    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
+) -> None:
+    slow_redrive.kill()
+    slow_redrive.wait(DEADLINE)
+    assert len(broker.records("orders")) < 60
+    redriven(run)
+    found = values(broker, "orders")
+    assert set(found) == {b"%d" % number for number in range(60)}
+    assert len(found) <= 60 + 20  # what was written in the last second may be written again
+
+
+def test_ctrl_c_ends_it_in_good_order(
+    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
+) -> None:
+    slow_redrive.send_signal(signal.SIGINT)
+    out, err = slow_redrive.communicate(timeout=DEADLINE)
+    assert (slow_redrive.returncode, out, err) == (130, b"", b"")
+    written = len(broker.records("orders"))
+    assert written < 60
+    redriven(run)
+    assert len(broker.records("orders")) == 60  # nothing twice: what was confirmed was settled
+
+
+# --- as a user
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["show"], "topic"),
+        (["show", GRAVE, "--letter", "17"], "write PARTITION:OFFSET"),
+        (["redrive", GRAVE, "--since", "soon"], "write it as 2026-01-31T12:00:00"),
+        (["redrive", GRAVE, "--rate", "0"], "--rate"),
+    ],
+)
+def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
+    done = run("dlq", *words)
+    assert (done.code, done.out) == (2, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_on_a_small_terminal(broker: Broker) -> None:
+    for number in range(3):
+        letter(broker, b"%d" % number, ("orders", 0, 9), message="Too often. " * 9)
+    done = on_terminal("dlq", "show", GRAVE)
+    assert max(map(len, without_colours(done.out).splitlines())) <= 80
+    done = on_terminal("dlq", "redrive", GRAVE)
+    assert done.code == 0
+    assert "redriven 3, passed over 0, left 0" in done.out
+    assert done.out.endswith("3 letters redriven: 3 to orders\n")

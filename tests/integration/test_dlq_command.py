@@ -1,0 +1,84 @@
+"""`kshare dlq` and real brokers: letters of a 4.4 broker's own, and such as older ones are sent by somebody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from kshare import sync
+from kshare.cli.app import run
+from tests.integration.conftest import FreshGroup, FreshTopic
+from tools.kafka.cluster import Cluster
+
+pytestmark = [pytest.mark.kafka]
+
+COUNT = 5
+Ours = Callable[..., Any]
+_WRITING = "4.4.0"
+"""The first release that writes dead letters."""
+
+
+def test_dead_letters_are_redriven(
+    kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup, ours: Ours
+) -> None:
+    topic, group = fresh_topic(2), fresh_group()
+    grave = f"dlq.{topic}"
+    own = kafka.release == _WRITING
+    kafka.create_topic(grave, 2, settings={"errors.deadletterqueue.group.enable": "true"} if own else {})
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    for number in range(COUNT):
+        producer.send(topic, b"%d" % number, key=b"k", headers=[("own", b"h")], partition=1)
+    producer.flush()
+    if own:
+        kafka.set_group_config(group, {"errors.deadletterqueue.topic.name": grave})
+        reject_all(kafka, topic, group)
+    else:
+        for number in range(COUNT):
+            said = {"topic": topic, "partition": "1", "offset": str(number), "group": group}
+            headers = [(f"__dlq.errors.{name}", text.encode()) for name, text in said.items()]
+            producer.send(grave, b"%d" % number, key=b"k", headers=headers, partition=1)
+    producer.close()
+    shown: list[dict[str, Any]] = []
+    while len(shown) < COUNT:  # brokers write them when they have said that the rejection is well
+        shown = ours("show", grave)
+    assert [one["source"]["offset"] for one in shown] == list(range(COUNT))
+    assert {one["group"] for one in shown} == {group}
+    assert len(ours("redrive", grave, "--dry-run")) == COUNT
+    done = ours("redrive", grave, "--max", "2")
+    assert (done["redriven"], done["targets"]) == (2, {topic: 2})
+    assert len(ours("redrive", grave, "--dry-run")) == COUNT - 2
+    done = ours("redrive", grave)
+    assert (done["redriven"], done["is_complete"]) == (COUNT - 2, True)
+    records = ours("show", topic)
+    assert sorted(one["value"] for one in records[COUNT:]) == [str(number) for number in range(COUNT)]
+    assert {(one["partition"], one["key"], str(one["headers"])) for one in records} == {
+        (1, "k", "[['own', 'h']]")
+    }
+    assert ours("redrive", grave)["redriven"] == 0
+
+
+def reject_all(kafka: Cluster, topic: str, group: str) -> None:
+    left = COUNT
+    with sync.ShareConsumer(
+        kafka.bootstrap, group=group, topics=[topic], acknowledgement="explicit"
+    ) as consumer:
+        for batch in consumer.batches():
+            left -= len(batch)
+            batch.reject()
+            if not left:
+                return
+
+
+@pytest.fixture
+def ours(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> Ours:
+    def call(*words: str) -> Any:
+        code = run(["dlq", *words, "--bootstrap-server", kafka.bootstrap, "--json"])
+        done = capsys.readouterr()
+        assert (code, done.err) == (0, "")
+        return json.loads(done.out)
+
+    return call
