@@ -9,7 +9,7 @@ import typer
 from kshare.cli.groups import Json, Properties, Server, help_without_command
 
 dlq = typer.Typer(
-    help="Dead letters: which topics hold some, what they say, and back with them to where they came from.",
+    help="Dead letters: listed, explained, and redriven to where they came from.",
     rich_markup_mode=None,
 )
 dlq.callback(invoke_without_command=True)(help_without_command)

@@ -39,7 +39,7 @@ def test_help_loads_nothing_that_takes_time() -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     assert done.returncode == 0, done.stderr
-    assert "decode  Show what bytes" in done.stdout
+    assert "  Show what bytes" in done.stdout
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
