@@ -133,7 +133,9 @@ class PartitionAcks:
         if self._is_renewing and error in _PIECEWISE:
             self._renewals_refused += 1
             if first == last or self._renewals_refused == _HOPELESS:
-                return [self._renewal_refused(tuple(ranges), error)]
+                refused = self._renewal_refused(tuple(ranges), error)
+                # What was decided meanwhile needs no renewal any more, and goes out by itself.
+                return [refused] if refused.not_renewed else []
         if error not in _PIECEWISE or first == last:
             self._translate(_SENT_TO_LOST)
             return [Outcome(self.partition, tuple(ranges), error)]

@@ -152,6 +152,20 @@ def test_where_renewing_is_forbidden_three_refusals_are_enough() -> None:
     assert book.take(renewals=False) == [AckRange(0, 99, b"\x01")]
 
 
+def test_a_refused_renewal_of_what_was_accepted_meanwhile_is_nobodys_loss() -> None:
+    book, (lease,) = acks((0, 9))
+    lease.decide_held(RENEW)
+    for _ in range(2):
+        book.take(renewals=True)
+        book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    assert book.take(renewals=True)
+    lease.decide_held(ACCEPT)
+    assert book.on_answer(ErrorCode.INVALID_RECORD_STATE) == []
+    assert book.take(renewals=True) == []
+    assert book.take(renewals=False) == [AckRange(0, 9, b"\x01")]
+    assert [outcome.error for outcome in book.on_answer(0)] == [0]
+
+
 def test_an_offset_of_another_lease_is_refused() -> None:
     _, (lease,) = acks((10, 19))
     with pytest.raises(ValueError, match=r"offset 20 is not of this lease \(10 to 19\)"):
