@@ -14,13 +14,13 @@ import re
 import sys
 from pathlib import Path
 
+from kshare.cli.dump_text import from_dump
 from kshare.cli.failure import Failure
 
 Buffer = bytes | mmap.mmap
 
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[\s:,]+(?:0x)?[0-9a-f]+)*", re.IGNORECASE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
-_DUMP_LINE = re.compile(r"^[0-9a-f]{4,16}:?\s+((?:[0-9a-f]{2,8} ?){1,16})(?: .*)?$", re.IGNORECASE)
 _NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 _LOOK = 4096
 _LET_GO_EVERY = 16 * 1024 * 1024
@@ -94,24 +94,17 @@ def _whole(data: Buffer, source: str | None) -> Buffer:
 
 
 def _coding_of(text: str) -> str | None:
-    if _HEX.fullmatch(text) or _is_dump(text):
+    if _HEX.fullmatch(text) or from_dump(text) is not None:
         return "hex"
     if "\\" in text or text[:2] in ("b'", 'b"'):
         return "escaped"
     return "base64" if _BASE64.fullmatch("".join(text.split())) else None
 
 
-def _is_dump(text: str) -> bool:
-    lines = text.splitlines()
-    return bool(lines) and all(_DUMP_LINE.match(line.strip()) for line in lines)
-
-
 def _from_hex(text: str) -> bytes:
-    lines = [_DUMP_LINE.match(line.strip()) for line in text.splitlines()]
-    # Offsets count up, which tells a dump from plain hex in groups.
-    is_dump = all(lines) and int(text.split()[0].rstrip(":"), 16) == 0 and (len(lines) > 1 or ":" in text)
-    if is_dump:
-        text = " ".join(line[1] for line in lines if line)
+    dumped = from_dump(text)
+    if dumped is not None:
+        return dumped
     digits = re.sub(r"0x|[\s:,]+", "", text, flags=re.IGNORECASE)
     if len(digits) % 2:
         raise Failure(f"hex comes in pairs of digits, here are {len(digits)}")

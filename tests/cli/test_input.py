@@ -67,6 +67,68 @@ def test_what_is_none_of_them_is_refused(text: str, coding: str | None, reason: 
         from_text(text, coding)
 
 
+ZEROS = b"\0\1" * 8 + bytes(80) + b"\0\0\0\7|odd>"
+DUMPS = [
+    # hexdump -C, od -t x1 (octal offsets), od -A x -t x1z, hexdump, xxd -a; Wireshark's copies of a packet
+    """
+    00000000  00 01 00 01 00 01 00 01  00 01 00 01 00 01 00 01  |................|
+    00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+    *
+    00000060  00 00 00 07 7c 6f 64 64  3e                       |....|odd>|
+    00000069
+    """,
+    """
+    0000000 00 01 00 01 00 01 00 01 00 01 00 01 00 01 00 01
+    0000020 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+    *
+    0000140 00 00 00 07 7c 6f 64 64 3e
+    0000151
+    """,
+    """
+    000000 00 01 00 01 00 01 00 01 00 01 00 01 00 01 00 01  >................<
+    000010 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  >................<
+    *
+    000060 00 00 00 07 7c 6f 64 64 3e                       >....|odd><
+    000069
+    """,
+    """
+    0000000 0100 0100 0100 0100 0100 0100 0100 0100
+    0000010 0000 0000 0000 0000 0000 0000 0000 0000
+    *
+    0000060 0000 0700 6f7c 6464 003e
+    0000069
+    """,
+    """
+    00000000: 0001 0001 0001 0001 0001 0001 0001 0001  ................
+    00000010: 0000 0000 0000 0000 0000 0000 0000 0000  ................
+    *
+    00000060: 0000 0007 7c6f 6464 3e                   ....|odd>
+    """,
+]
+
+
+@pytest.mark.parametrize("text", DUMPS)
+def test_dumps_of_every_program(text: str) -> None:
+    assert from_text(text, None) == ZEROS
+
+
+def test_dumps_of_wireshark_and_parts_of_dumps() -> None:
+    rows = [f"{at:04x}   {ZEROS[at : at + 16].hex(' ')}   ........ ab cd" for at in range(0, len(ZEROS), 16)]
+    assert from_text("\n".join(rows), None) == ZEROS
+    older = [
+        f"{at:04x}  {ZEROS[at : at + 8].hex(' ')}  {ZEROS[at + 8 : at + 16].hex(' ')}   ab cd"
+        for at in range(0, 96, 16)
+    ]
+    assert from_text("\n".join(older), None) == ZEROS[:96]
+    assert from_text("\n".join(rows[2:5]), None) == ZEROS[32:80]
+
+
+def test_hex_in_groups_is_no_dump() -> None:
+    assert from_text("00000000 00000010\n00000020 00000030", None) == bytes.fromhex(
+        "00000000000000100000002000000030"
+    )
+
+
 def test_files_hold_bytes_or_text(tmp_path: Path) -> None:
     for name, content in (("raw", FRAME), ("hex", FRAME.hex().encode()), ("dump", dump(FRAME).encode())):
         (tmp_path / name).write_bytes(content)

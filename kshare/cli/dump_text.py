@@ -1,0 +1,78 @@
+"""Hex dumps as programs print them (xxd, hexdump -C, od -t x1, Wireshark) → the bytes in them.
+
+Decides that a text is one by its offsets: each says how many bytes stand above it. Nothing else counts up like that.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LINE = re.compile(r"([0-9a-f]{4,16}):?(?:\s+(.*))?", re.IGNORECASE)
+_ROW = re.compile(r"(?:[0-9a-f]{2}){1,8}(?: {1,2}(?:[0-9a-f]{2}){1,8})*", re.IGNORECASE)
+_WORDS = re.compile(r"[0-9a-f]{7}(?:\s+[0-9a-f]{4})*", re.IGNORECASE)
+"""Lines of plain hexdump and of od -x: words as the machine reads them, whose second byte comes first in memory."""
+_GUTTER = re.compile(r"\s+[|>].*$")
+_GAPS = ("  ", "   ")
+"""What stands before the text beside the bytes, unless that is between strokes. Some put two spaces between bytes."""
+_HEX, _OCTAL = 16, 8
+_REPEATED = "*"
+"""Stands for rows that are like the one above."""
+_MOST = 256 * 1024 * 1024
+
+
+def from_dump(text: str) -> bytes | None:
+    """None if it is no dump."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 and ":" not in text:
+        return None
+    for base in (_HEX, _OCTAL):
+        for gap in _GAPS:
+            data = _read(lines, gap, base)
+            if data:
+                return data
+    return None
+
+
+def _read(lines: list[str], gap: str, base: int) -> bytes | None:
+    data = bytearray()
+    first: int | None = None
+    row = b""
+    is_repeated = False
+    is_words = all(_WORDS.fullmatch(line) for line in lines if line != _REPEATED)
+    for line in lines:
+        if line == _REPEATED:
+            is_repeated = True
+            continue
+        found = _LINE.fullmatch(line)
+        offset = _number(found[1], base) if found else None
+        if found is None or offset is None:
+            return None
+        first = offset if first is None else first
+        above = offset - first
+        if is_repeated and row and above <= _MOST:
+            data += row * ((above - len(data)) // len(row))
+            is_repeated = False
+        if above == len(data) - 1 and is_words and not found[2]:
+            data.pop()  # the last word was half a word
+        if above != len(data):
+            return None
+        if found[2]:
+            inner = _GUTTER.sub("", found[2]).partition(gap)[0].rstrip()
+            if not _ROW.fullmatch(inner):
+                return None
+            row = _in_memory(bytes.fromhex(inner)) if is_words else bytes.fromhex(inner)
+            data += row
+    return bytes(data)
+
+
+def _in_memory(words: bytes) -> bytes:
+    turned = bytearray(len(words))
+    turned[::2], turned[1::2] = words[1::2], words[::2]
+    return bytes(turned)
+
+
+def _number(digits: str, base: int) -> int | None:
+    try:
+        return int(digits, base)
+    except ValueError:
+        return None
