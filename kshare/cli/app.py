@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, trace
+from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, state, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -40,6 +40,7 @@ app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)
 app.command("consume")(consume.consume)
 app.command("produce")(produce.produce)
+app.command("state")(state.state)
 app.command("trace")(trace.trace)
 app.command("pcap")(pcap.pcap)
 app.add_typer(groups.groups, name="groups")

@@ -6,13 +6,18 @@ Decides when there are colours (NO_COLOR and FORCE_COLOR are heeded). Escape seq
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from kshare.cli.failure import ClosedPipe
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 Part = tuple[str, str]
 """Text and the style that it has."""
@@ -25,6 +30,32 @@ class Screen:
         self._console = Console(highlight=False, markup=False, emoji=False)
         self.is_plain = not self._console.is_terminal
         self.width = self._console.width
+        self._drawing: Live | None = None
+
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether `redraw` replaces what it drew before."""
+        return self._drawing is not None
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """On a terminal, while this lasts; everywhere else nothing can be taken back."""
+        if self.is_plain:
+            yield
+            return
+        from rich.live import Live
+
+        with Live(console=self._console, auto_refresh=False) as self._drawing:
+            try:
+                yield
+            finally:
+                self._drawing = None
+
+    def redraw(self, lines: Iterable[Sequence[Part]]) -> None:
+        """As much as fits into the window."""
+        assert self._drawing is not None
+        rows = [Text.assemble(*_harmless(parts), no_wrap=True, overflow="ellipsis") for parts in lines]
+        self._drawing.update(Group(*rows), refresh=True)
 
     def line(self, *parts: Part) -> None:
         if self.is_plain:
