@@ -1,0 +1,120 @@
+"""The stream's source, driven without a JVM: what is emitted, when it is accepted, and what a crash leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.errors import KshareError
+from kshare.testing import Broker
+from tests.spark.driven import Crash, DrivenQuery
+
+STEPS = ["planned", "logged", "read", "written", "committed"]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def query(broker: Broker) -> DrivenQuery:
+    return DrivenQuery(broker)
+
+
+def test_everything_is_emitted_once_and_accepted(query: DrivenQuery) -> None:
+    query.produce(500)
+    query.produce(300, 1)
+    told = query.run(maxRecordsPerTrigger="200")
+    query.expect(500, 300)
+    assert len(query.sink) >= 4
+    assert query.lag() == 0
+    assert (told["emitted"], told["accepted"], told["held"], told["owed"]) == (800, 800, 0, 0)
+    assert query.members() == 0
+
+
+def test_nothing_is_accepted_before_its_batch_is_complete(query: DrivenQuery) -> None:
+    lags = []
+    query.produce(300)
+    query.at = lambda step, batch: lags.append((batch, query.lag())) if step == "written" else None
+    query.run(maxRecordsPerTrigger="100")
+    assert [lag for batch, lag in lags if batch > 0] == [200, 100]
+
+
+def test_a_drain_ends_with_what_was_there_at_its_start(query: DrivenQuery) -> None:
+    query.produce(100)
+    query.at = lambda step, batch: query.produce(10) if (step, batch) == ("read", 0) else None
+    query.run(maxRecordsPerTrigger="60")
+    query.expect(100)
+    assert query.lag() == 10
+    query.at = lambda step, batch: None
+    query.run()
+    query.expect(110)
+
+
+def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
+    began = time.monotonic()
+    query.run()
+    assert query.sink == {}
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_crash_loses_nothing_and_doubles_nothing(query: DrivenQuery, settle: str, step: str, batch: int) -> None:
+    query.produce(150)
+    query.produce(150, 1)
+
+    def crash(at: str, number: int) -> None:
+        if (at, number) == (step, batch):
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(maxRecordsPerTrigger="100", settle=settle)
+    query.at = lambda step, batch: None
+    query.run(maxRecordsPerTrigger="100", settle=settle)
+    query.expect(150, 150)
+    assert query.lag() == 0
+
+
+@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
+@pytest.mark.parametrize("step", STEPS)
+def test_broken_connections_are_no_event(query: DrivenQuery, settle: str, step: str) -> None:
+    query.produce(150)
+    query.produce(150, 1)
+    query.at = lambda at, _: query.broker.hang_up("kshare") if at == step else None
+    query.run(maxRecordsPerTrigger="100", settle=settle)
+    query.expect(150, 150)
+    assert query.lag() == 0
+
+
+def test_by_checkpoint_records_are_accepted_while_their_batch_runs(query: DrivenQuery) -> None:
+    query.produce(300)
+
+    def look(step: str, batch: int) -> None:
+        if step == "written" and batch == 1:
+            deadline = time.monotonic() + 30
+            while query.lag() > 100:
+                assert time.monotonic() < deadline, "not accepted while the batch ran"
+
+    query.at = look
+    query.run(maxRecordsPerTrigger="100", settle="checkpoint")
+    query.expect(300)
+
+
+def test_offsets_that_are_logged_late_are_refused(query: DrivenQuery) -> None:
+    query.produce(10)
+    reader = query.reader(maxRecordsPerTrigger="5")
+    try:
+        first = reader.latestOffset(reader.initialOffset(), None)
+        reader.partitions(reader.initialOffset(), first)
+        second = reader.latestOffset(first, None)
+        with pytest.raises(KshareError, match="asyncProgressTrackingEnabled out"):
+            reader.partitions(first, second)
+    finally:
+        reader.stop()

@@ -1,0 +1,165 @@
+"""Streams on the embedded broker: what is emitted, when it is accepted, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from kshare.testing import Broker
+from tests.spark.queries import Rig, eventually, progress
+
+
+@pytest.fixture
+def rig(spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> Rig:
+    return Rig(spark, orders_broker, tmp_path)
+
+
+class SinkFailure(RuntimeError):
+    """What a sink of ours raises."""
+
+
+def test_records_are_emitted_once_and_accepted_when_their_batch_is_complete(rig: Rig) -> None:
+    lags = []
+    rig.on_batch = lambda *_: lags.append(rig.lag())
+    rig.produce(300)
+    query = rig.start()
+    eventually(lambda: len(rig.written) == 300, "the first records")
+    eventually(lambda: rig.lag() == 0, "accepted without a further batch")
+    assert lags[0] != 0
+    rig.produce(200, 1)
+    eventually(lambda: len(rig.written) == 500, "what came later")
+    eventually(lambda: progress(query).get("emitted") == 500, "progress")
+    assert progress(query)["skippedDuplicates"] == 0
+    query.stop()
+    rig.expect(300, 200)
+    eventually(lambda: rig.members() == 0, "the group is left")
+
+
+def test_available_now_drains_what_was_there_and_ends(rig: Rig) -> None:
+    rig.produce(250)
+    rig.produce(250, 1)
+
+    def more_comes(*_: object) -> None:
+        rig.produce(10)
+        rig.on_batch = lambda *_: None
+
+    rig.on_batch = more_comes
+    rig.drain(maxRecordsPerTrigger="100")
+    rig.expect(250, 250)
+    assert len(rig.batches) >= 4
+    assert rig.lag() == 10
+    rig.drain()
+    rig.expect(260, 250)
+    assert rig.lag() == 0
+    rig.drain()
+    rig.expect(260, 250)
+
+
+def test_a_replay_yields_the_same_rows(rig: Rig) -> None:
+    rig.produce(100)
+
+    def fail(*_: object) -> None:
+        raise SinkFailure("the sink is full")
+
+    rig.on_batch = fail
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        rig.drain()
+    rig.on_batch = lambda *_: None
+    rig.produce(50, 1)
+    rig.drain()
+    rig.expect(100, 50)
+    assert sorted(rig.seen)[:4] == [(0, 0), (0, 0), (0, 1), (0, 1)]
+
+
+def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
+    rig.produce(100)
+    rig.produce(100, 1)
+
+    def kill(*_: object) -> None:
+        for runner in runners():
+            os.kill(runner, signal.SIGKILL)
+        rig.on_batch = lambda *_: None
+
+    rig.on_batch = kill
+    query = rig.start()
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination(60)
+    rig.drain()
+    rig.expect(100, 100)
+    assert rig.lag() == 0
+
+
+@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
+def test_a_broken_connection_is_no_event(rig: Rig, settle: str) -> None:
+    rig.produce(300)
+
+    def break_off(*_: object) -> None:
+        rig.broker.hang_up("kshare")
+
+    rig.on_batch = break_off
+    query = rig.start(maxRecordsPerTrigger="100", settle=settle)
+    eventually(lambda: len(rig.written) >= 300 and rig.lag() == 0, "all")
+    query.stop()
+    rig.expect(300)
+
+
+def test_by_checkpoint_records_are_accepted_before_their_batch_is_complete(rig: Rig) -> None:
+    lags = []
+    rig.produce(200)
+    rig.on_batch = lambda *_: eventually(lambda: lags.append(rig.lag()) or lags[-1] <= 100, "accepted")  # type: ignore[func-returns-value]
+    query = rig.start(maxRecordsPerTrigger="100", settle="checkpoint")
+    rig.on_batch = lambda _, batch: (  # the first batch's token can't be known to be logged
+        eventually(lambda: rig.lag() == 0, "accepted meanwhile") if batch == 1 else None
+    )
+    eventually(lambda: len(rig.batches) == 2, "two batches")
+    query.stop()
+    rig.expect(200)
+
+
+def test_asynchronous_progress_tracking_is_refused(rig: Rig) -> None:
+    rig.produce(300)
+    query = (
+        rig.frame(maxRecordsPerTrigger="100")
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(rig.checkpoint))
+        .option("asyncProgressTrackingEnabled", "true")
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="asyncProgressTrackingEnabled out"):
+        query.awaitTermination(60)
+
+
+def test_what_is_wrong_is_said_in_a_sentence(rig: Rig) -> None:
+    with pytest.raises(Exception, match=r"did you mean group\?"):
+        rig.frame(gruop="x")
+    with pytest.raises(StreamingQueryException, match="can't reach 127.0.0.1:1") as caught:
+        rig.start(**{"kafka.bootstrap.servers": "127.0.0.1:1"}).awaitTermination(60)
+    assert str(caught.value).count("\n") < 40
+
+
+def test_headers_and_delivery_counts_are_columns_on_demand(rig: Rig) -> None:
+    rig.broker.produce(rig.topic, [b"1"], key=b"k", headers=[("from", b"here")])
+    found = []
+
+    def look(frame: DataFrame, _: int) -> None:
+        found.extend(frame.collect())
+
+    rig.on_batch = look
+    rig.drain(includeHeaders="true", deliveryCount="true")
+    assert [(row.deliveryCount, row.headers[0].key, bytes(row.key)) for row in found] == [(1, "from", b"k")]
+
+
+def runners() -> list[int]:
+    """Processes that run a stream's source."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True, timeout=30
+    ).stdout
+    return [
+        int(line.split()[0]) for line in listed.splitlines() if "python_streaming_source_runner" in line
+    ]
