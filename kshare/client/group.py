@@ -49,8 +49,15 @@ class GroupMember:
     """`failure` is set when nothing that waiting would heal has happened."""
 
     def __init__(
-        self, config: ConsumerConfig, pool: Pool, holdings: Holdings, tasks: TaskGroup, reporter: Reporter
+        self,
+        config: ConsumerConfig,
+        pool: Pool,
+        holdings: Holdings,
+        tasks: TaskGroup,
+        reporter: Reporter,
+        member_id: str | None = None,
     ) -> None:
+        """With the id of one that died, this member takes its place at once; else that waits for a time-out."""
         self.failure: KshareError | None = None
         self.topics = config.topics
         self._config = config
@@ -59,7 +66,7 @@ class GroupMember:
         self._tasks = tasks
         self._reporter = reporter
         self._reported: frozenset[Partition] = frozenset()
-        self._membership = Membership(config.group, new_member_id(), config.topics, config.rack)
+        self._membership = Membership(config.group, member_id or new_member_id(), config.topics, config.rack)
         self._cluster = ClusterView()
         self._cluster.want(config.topics)
         self._nodes: dict[int, NodeSession] = {}

@@ -134,7 +134,11 @@ class Custody:
         if not ranges:
             return None
         self._last = Token(
-            self._last.batch + 1, _joined(ranges), tuple(self._ranges(self._owed)), self._by_row
+            self._last.batch + 1,
+            _joined(ranges),
+            tuple(self._ranges(self._owed)),
+            self._by_row,
+            self._last.member,
         )
         for one in ranges:
             self._in_flight.add(_span(one))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -35,8 +37,11 @@ _RENEWING_VERSION = 2
 _SURVEY_S = 10.0
 """How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
 _ORPHAN_LOOK_S = 1.0
+_LOOK_S = 0.2
 _QUIET_S = 3.0
-"""A drain ends so long after the last record, where it isn't certain that nothing is left."""
+"""A drain ends so long after the last record, where the group may not be asked how it stands."""
+_USUAL_SESSION_S = 50.0
+"""Kafka gives a silent member up after 45 s, and locks run 30 s, unless set otherwise."""
 
 
 class RangeMember:
@@ -53,7 +58,11 @@ class RangeMember:
         """Brokers whose last fetch brought nothing, since they were last asked for more."""
         self._ends: dict[tuple[str, int], int] | None = None
         self._closing = anyio.Event()
+        self._member: GroupMember | None = None
+        self._join: Callable[[str], GroupMember]
+        self._tasks: TaskGroup
         self._parent = os.getppid()
+        self._survey_at = 0.0
 
     # --- life
 
@@ -70,19 +79,23 @@ class RangeMember:
                 self._custody, keeper=keeper, clock=anyio.current_time, reporter=reporter
             )
             self._router = Router(pool, config.request_timeout)
-            async with anyio.create_task_group() as tasks:
-                self._member = GroupMember(config, pool, self._holdings, tasks, reporter)
+            async with anyio.create_task_group() as self._tasks:
+                self._join = partial(GroupMember, config, pool, self._holdings, self._tasks, reporter)
                 task_status.started()
-                await self._live(tasks)
+                self._tasks.start_soon(self._watch_parent)
+                self._tasks.start_soon(self._survey_now_and_then)
+                await self._closing.wait()
                 with anyio.move_on_after(config.close_timeout, shield=True):
-                    await self._member.close()
-                tasks.cancel_scope.cancel()
+                    if self._member is not None:
+                        await self._member.close()
+                self._tasks.cancel_scope.cancel()
 
-    async def _live(self, tasks: TaskGroup) -> None:
-        tasks.start_soon(self._watch_parent)
-        tasks.start_soon(self._survey_now_and_then)
-        tasks.start_soon(self._member.run)
-        await self._closing.wait()
+    def _begin(self, member_id: str) -> GroupMember:
+        """Once Spark has said where the query stands, and by that who it is."""
+        if self._member is None:
+            self._member = self._join(member_id)
+            self._tasks.start_soon(self._member.run)
+        return self._member
 
     def close(self) -> None:
         self._closing.set()
@@ -102,6 +115,7 @@ class RangeMember:
         start = start or self.stands_at()
         self._note_duration()
         self._holdings.carry_out(self._custody.complete(start))
+        self._begin(start.member)
         limit = self._limit(max_rows)
         if self._ends is None:
             await self._gather(limit)
@@ -120,6 +134,7 @@ class RangeMember:
         is_replay = not self._custody.has_begun
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         self._holdings.carry_out(decisions)
+        self._begin(end.member)
         if (is_replay and ranges) or decisions:
             # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
             # and the next may come.
@@ -162,34 +177,42 @@ class RangeMember:
         self._want(limit)
         self._holdings.committers += 1
         quiet_since = anyio.current_time()
+        seen = self.counters.acquired
         try:
-            while True:
-                seen = self.counters.acquired
-                with anyio.move_on_after(0.2):
+            while self._custody.fresh < limit:
+                with anyio.move_on_after(_LOOK_S):
                     await self._listen()
-                if self._custody.fresh >= limit:
-                    return
+                quiet = anyio.current_time() - quiet_since
                 if self.counters.acquired != seen:
-                    quiet_since = anyio.current_time()
+                    seen, quiet_since = self.counters.acquired, anyio.current_time()
                     continue
-                is_quiet = self._have_no_more() or anyio.current_time() - quiet_since > _QUIET_S
-                if is_quiet and (self._custody.fresh or await self._is_drained(quiet_since)):
+                is_quiet = self._have_no_more() or quiet > _LOOK_S
+                if is_quiet and (self._custody.fresh or await self._is_drained(quiet)):
                     return
         finally:
             self._holdings.committers -= 1
 
-    async def _is_drained(self, quiet_since: float) -> bool:
-        """For certain, or as far as anybody can tell: what another consumer holds for long is that one's affair."""
-        if anyio.current_time() - quiet_since > _QUIET_S:
-            return True
-        await self._survey()
+    async def _is_drained(self, quiet: float) -> bool:
+        """For certain; or as far as can be told when nothing has come for longer than the dead are waited for.
+
+        Until then a consumer that died may still have something locked, or a partition assigned. What another one keeps
+        for longer, by renewing, is that one's affair.
+        """
         assert self._ends is not None
+        if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
+            return True
+        if anyio.current_time() >= self._survey_at:
+            self._survey_at = anyio.current_time() + _SURVEY_S / 20
+            await self._survey()
         starts = self.counters.starts
+        if not starts and quiet > _QUIET_S:
+            return True
         is_passed = all(
             max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
             for where, end in self._ends.items()
         )
-        return is_passed and self._custody.owed == 0 and self._member.is_clear
+        is_clear = self._member is not None and self._member.is_clear
+        return is_passed and is_clear and self._custody.owed == 0
 
     def _limit(self, max_rows: int | None) -> int:
         limits = [self._options.max_records]
@@ -214,7 +237,7 @@ class RangeMember:
         return len(self._empty) >= self._holdings.sources > 0
 
     async def _listen(self) -> None:
-        if self._member.failure is not None:
+        if self._member is not None and self._member.failure is not None:
             raise self._member.failure
         await self._news.wait()
 

@@ -5,6 +5,7 @@ The token is all that survives a crash, so it says everything that a later proce
     batch      counts this query's tokens; no two of its tokens are equal
     acquired   the ranges of this micro-batch: what executors read, however often it is replayed
     owed       ranges of completed micro-batches whose acceptance no broker has confirmed yet
+    member     the query's id in its group: who comes after a crash takes the place of who died
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
 It is compact: topics are named once, and partitions hold bare numbers.
@@ -52,6 +53,7 @@ class Token:
     acquired: tuple[Range, ...] = ()
     owed: tuple[Range, ...] = ()
     is_settled_by_row: bool = False
+    member: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """What goes to Spark. The same token always gives the same text: Spark compares texts."""
@@ -59,6 +61,7 @@ class Token:
         value: dict[str, Any] = {
             "kshare": VERSION,
             "batch": self.batch,
+            "member": self.member,
             "topics": {topic_id: names[topic_id] for topic_id in sorted(names)},
             "acquired": _pack(self.acquired),
             "owed": _pack(self.owed),
@@ -82,13 +85,15 @@ class Token:
             )
         topics = value.get("topics", {})
         batch = value.get("batch")
-        if not _is_count(batch) or not isinstance(topics, Mapping):
-            raise TokenError(f"the offset in the checkpoint is damaged: batch {batch!r}, topics {topics!r}")
+        member = value.get("member", "")
+        if not _is_count(batch) or not isinstance(topics, Mapping) or not isinstance(member, str):
+            raise TokenError(f"the offset in the checkpoint is damaged: batch {batch!r} of member {member!r}")
         return cls(
             batch=batch,
             acquired=tuple(_unpack(topics, value.get("acquired", {}), "acquired")),
             owed=tuple(_unpack(topics, value.get("owed", {}), "owed")),
             is_settled_by_row=bool(value.get("rows", False)),
+            member=member,
         )
 
 

@@ -107,9 +107,13 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._runner: Runner | None = None
+        self._member: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return Token().to_json()
+        from kshare.client.group import new_member_id
+
+        self._member = self._member or new_member_id()
+        return Token(member=self._member).to_json()
 
     @readable
     def latestOffset(  # noqa: N802 - with and without arguments, by Spark's release
@@ -155,7 +159,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need: no thread, no connection."""
-        return {"_options": self._options, "_runner": None}
+        return {"_options": self._options, "_runner": None, "_member": None}
 
     def _running(self) -> Runner:
         if self._runner is None:

@@ -1,5 +1,5 @@
-"""A query that is driven as Spark drives it, without Spark: its two logs, a sink that is idempotent by batch id, and the
-calls that a stream's runner gets, in their order. Takes milliseconds where a JVM takes seconds.
+"""A query that is driven as Spark drives it, without Spark: its two logs, a sink that is idempotent by batch id, and
+the calls that a stream's runner gets, in their order. Takes milliseconds where a JVM takes seconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ class DrivenQuery:
         self.broker.produce(self.topic, [f"{n}".encode() for n in range(count)], partition=partition)
 
     def reader(self, **options: str) -> ShareStreamReader:
-        given = {"kafka.bootstrap.servers": self.broker.bootstrap, "group": self.group, "subscribe": self.topic}
+        given = {
+            "kafka.bootstrap.servers": self.broker.bootstrap,
+            "group": self.group,
+            "subscribe": self.topic,
+        }
         return ShareStreamReader(ReadOptions.parse({**given, **options}, is_streaming=True))
 
     def run(self, *, until: Callable[[], bool] | None = None, **options: str) -> dict[str, Any]:

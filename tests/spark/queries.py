@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kshare import AdminClient
 from kshare.testing import Broker
@@ -57,8 +57,14 @@ class Rig:
             "subscribe": self.topic,
         }
 
-    def start(self, *, trigger: dict[str, Any] | None = None, **options: str) -> StreamingQuery:
-        writer = self.frame(**options).writeStream.foreachBatch(self._write)
+    def start(
+        self,
+        *,
+        trigger: dict[str, Any] | None = None,
+        settings: dict[str, str] | None = None,
+        **options: str,
+    ) -> StreamingQuery:
+        writer = self.frame(**options, **(settings or {})).writeStream.foreachBatch(self._write)
         return (
             writer.option("checkpointLocation", str(self.checkpoint))
             .trigger(**(trigger or {"processingTime": "0 seconds"}))
@@ -67,7 +73,7 @@ class Rig:
 
     def drain(self, **options: str) -> None:
         """AvailableNow, to its end."""
-        query = self.start(trigger={"availableNow": True}, **options)
+        query = self.start(trigger={"availableNow": True}, settings=options)
         assert query.awaitTermination(int(PATIENCE_S)), "never ended"
 
     def _write(self, frame: DataFrame, batch: int) -> None:
@@ -87,12 +93,12 @@ class Rig:
         assert sorted(self.written) == wanted
 
     def lag(self) -> int:
-        """What the group has still to get through, going by the broker; below 0 where that isn't known yet."""
+        """What the group has still to get through, going by the broker."""
 
         async def ask() -> int:
             async with AdminClient(self.broker.bootstrap) as admin:
                 rows = await admin.share_group_offsets(self.group, {self.topic: None})
-                return sum(-10_000 if row.lag is None else row.lag for row in rows)
+                return sum(row.lag or 0 for row in rows)
 
         return anyio.run(ask)
 

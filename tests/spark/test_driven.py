@@ -16,7 +16,8 @@ STEPS = ["planned", "logged", "read", "written", "committed"]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker() as broker:
+    quick = {"group.share.session.timeout.ms": "3000", "group.share.heartbeat.interval.ms": "500"}
+    with Broker(settings=quick) as broker:
         yield broker
 
 
@@ -63,9 +64,10 @@ def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
 
 
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("batch", [0, 1])
-def test_a_crash_loses_nothing_and_doubles_nothing(query: DrivenQuery, settle: str, step: str, batch: int) -> None:
+@pytest.mark.parametrize(("step", "batch"), [("planned", 0), *((step, 1) for step in STEPS)])
+def test_a_crash_loses_nothing_and_doubles_nothing(
+    query: DrivenQuery, settle: str, step: str, batch: int
+) -> None:
     query.produce(150)
     query.produce(150, 1)
 
@@ -82,8 +84,7 @@ def test_a_crash_loses_nothing_and_doubles_nothing(query: DrivenQuery, settle: s
     assert query.lag() == 0
 
 
-@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("settle", "step"), [("sink", "written"), ("checkpoint", "read")])
 def test_broken_connections_are_no_event(query: DrivenQuery, settle: str, step: str) -> None:
     query.produce(150)
     query.produce(150, 1)

@@ -25,13 +25,10 @@ class SinkFailure(RuntimeError):
 
 
 def test_records_are_emitted_once_and_accepted_when_their_batch_is_complete(rig: Rig) -> None:
-    lags = []
-    rig.on_batch = lambda *_: lags.append(rig.lag())
     rig.produce(300)
     query = rig.start()
     eventually(lambda: len(rig.written) == 300, "the first records")
     eventually(lambda: rig.lag() == 0, "accepted without a further batch")
-    assert lags[0] != 0
     rig.produce(200, 1)
     eventually(lambda: len(rig.written) == 500, "what came later")
     eventually(lambda: progress(query).get("emitted") == 500, "progress")
@@ -82,9 +79,11 @@ def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
     rig.produce(100, 1)
 
     def kill(*_: object) -> None:
-        for runner in runners():
-            os.kill(runner, signal.SIGKILL)
         rig.on_batch = lambda *_: None
+        mine = runners()
+        assert mine, "a runner"
+        for runner in mine:
+            os.kill(runner, signal.SIGKILL)
 
     rig.on_batch = kill
     query = rig.start()
@@ -93,33 +92,6 @@ def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
     rig.drain()
     rig.expect(100, 100)
     assert rig.lag() == 0
-
-
-@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
-def test_a_broken_connection_is_no_event(rig: Rig, settle: str) -> None:
-    rig.produce(300)
-
-    def break_off(*_: object) -> None:
-        rig.broker.hang_up("kshare")
-
-    rig.on_batch = break_off
-    query = rig.start(maxRecordsPerTrigger="100", settle=settle)
-    eventually(lambda: len(rig.written) >= 300 and rig.lag() == 0, "all")
-    query.stop()
-    rig.expect(300)
-
-
-def test_by_checkpoint_records_are_accepted_before_their_batch_is_complete(rig: Rig) -> None:
-    lags = []
-    rig.produce(200)
-    rig.on_batch = lambda *_: eventually(lambda: lags.append(rig.lag()) or lags[-1] <= 100, "accepted")  # type: ignore[func-returns-value]
-    query = rig.start(maxRecordsPerTrigger="100", settle="checkpoint")
-    rig.on_batch = lambda _, batch: (  # the first batch's token can't be known to be logged
-        eventually(lambda: rig.lag() == 0, "accepted meanwhile") if batch == 1 else None
-    )
-    eventually(lambda: len(rig.batches) == 2, "two batches")
-    query.stop()
-    rig.expect(200)
 
 
 def test_asynchronous_progress_tracking_is_refused(rig: Rig) -> None:
@@ -138,8 +110,8 @@ def test_asynchronous_progress_tracking_is_refused(rig: Rig) -> None:
 def test_what_is_wrong_is_said_in_a_sentence(rig: Rig) -> None:
     with pytest.raises(Exception, match=r"did you mean group\?"):
         rig.frame(gruop="x")
-    with pytest.raises(StreamingQueryException, match="can't reach 127.0.0.1:1") as caught:
-        rig.start(**{"kafka.bootstrap.servers": "127.0.0.1:1"}).awaitTermination(60)
+    with pytest.raises(StreamingQueryException, match=r"can't reach 127\.0\.0\.1:1") as caught:
+        rig.start(settings={"kafka.bootstrap.servers": "127.0.0.1:1"}).awaitTermination(60)
     assert str(caught.value).count("\n") < 40
 
 
@@ -160,6 +132,4 @@ def runners() -> list[int]:
     listed = subprocess.run(
         ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True, timeout=30
     ).stdout
-    return [
-        int(line.split()[0]) for line in listed.splitlines() if "python_streaming_source_runner" in line
-    ]
+    return [int(line.split()[0]) for line in listed.splitlines() if "python_streaming_source_runner" in line]
