@@ -92,10 +92,9 @@ class Consuming:
             pass
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.long)])
-async def test_nothing_acknowledged_is_lost_and_nothing_confirmed_is_forgotten(
-    tmp_path: Path, rounds: int
-) -> None:
+async def test_nothing_acknowledged_is_lost_and_nothing_confirmed_is_forgotten(tmp_path: Path) -> None:
+    """A few rounds; for fifty kills see tests/integration/test_killed_embedded.py."""
+    rounds = 3
     with Broker(topics={"t": 2}, data_dir=tmp_path) as broker:
         earliest = {"share.auto.offset.reset": "earliest"}
         broker.call(lambda: broker.state.configs.replace(Resource.GROUP, "g", earliest))

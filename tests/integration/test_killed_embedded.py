@@ -1,0 +1,114 @@
+"""The embedded broker with a data folder, killed in the middle of load, again and again.
+
+What was acknowledged to a producer is never lost, and what was confirmed as accepted is never forgotten. The kills come
+when they come: while batches are written, fetches are parked and acceptances are on their way.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import anyio
+import pytest
+
+from tests.integration.storm import Storm, storm_over
+from tests.integration.test_faults import say
+from tools.kafka import requests
+from tools.kafka.cluster import Cluster
+from tools.kafka.ports import free_ports
+
+pytestmark = [pytest.mark.anyio]
+
+WORKERS, RATE = 2, 1500.0
+REPORT = Path(__file__).resolve().parents[2] / "docs" / "reports" / "killed-broker.md"
+_STOP_S = 30.0
+
+
+class Killable:
+    """What a storm asks of a cluster, of `kshare broker` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._address = ("127.0.0.1", free_ports(1)[0])
+        self._command = [sys.executable, "-m", "kshare.cli", "broker", "--data-dir", str(folder)]
+        self._command += ["--port", str(self._address[1])]
+        self._process: subprocess.Popen[str] | None = None
+        self.nodes = [self]
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self._address[0]}:{self._address[1]}"
+
+    def address(self) -> tuple[str, int]:
+        return self._address
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("listening")
+
+    def kill(self) -> None:
+        assert self._process is not None
+        with self._process as process:
+            process.kill()
+
+    def kill_and_start(self) -> None:
+        self.kill()
+        self.start()
+
+    def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+        requests.create_topic(self._address, name, partitions, 1, settings)
+
+    def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
+        requests.set_group_config(self._address, group, settings)
+
+
+@contextmanager
+def killable(folder: Path) -> Iterator[Killable]:
+    program = Killable(folder)
+    program.start()
+    try:
+        yield program
+    finally:
+        program.kill()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
+async def test_killed_in_the_middle_of_everything(
+    tmp_path: Path, kills: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = Random(kills)
+    with killable(tmp_path) as program:
+        async with storm_over(cast("Cluster", program), WORKERS, RATE) as storm:
+            for number in range(kills):
+                before = len(storm.history.attempted)
+                await storm.note(f"kill {number + 1}, and started again", program.kill_and_start)
+                await _goes_on(storm, before, random.random() / 5)
+        assert await storm.leaves_nothing()
+        history = storm.history
+        report = history.report()
+        say(capsys, report)
+        assert history.problems() == []
+        assert history.highest_count < 5, "no record came near to being given up"
+        if kills >= 50:
+            _write(report, kills)
+
+
+async def _goes_on(storm: Storm, before: int, pause: float) -> None:
+    """Until both sides work again, and then for a moment more: the next kill hits in the middle."""
+    await storm.has_progressed(40)
+    with anyio.fail_after(_STOP_S):
+        while len(storm.history.attempted) < before + 40:
+            await anyio.sleep(0.005)
+    await anyio.sleep(pause)
+
+
+def _write(report: str, kills: int) -> None:
+    title = f"The embedded broker with a data folder, {kills} kills in {RATE:,.0f} records a second"
+    REPORT.write_text(f"# {title}\n\nWritten by `tools/test --long`.\n\n{report}\n", encoding="utf-8")
