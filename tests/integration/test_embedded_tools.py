@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+import kshare.sync
 from kshare.testing import Broker
 from tools.kafka.jars import install
 from tools.kafka.tool import run_tool
@@ -16,6 +20,7 @@ pytestmark = [pytest.mark.java]
 RELEASE = "4.3.1"
 _TOOLS = "org.apache.kafka.tools"
 _SHARE_GROUPS = f"{_TOOLS}.consumer.group.ShareGroupCommand"
+_OF_WORKERS = (_SHARE_GROUPS, "--group", "workers")
 
 
 @pytest.fixture
@@ -28,6 +33,20 @@ def broker() -> Iterator[Broker]:
 def with_bootstrap(broker: Broker, main: str, *arguments: str, given: str = "") -> str:
     """What the tool says on its standard output."""
     return run_tool(main, "--bootstrap-server", broker.bootstrap, *arguments, given=given).stdout
+
+
+def side_by_side(*calls: tuple[Any, ...]) -> list[str]:
+    """What several tools say, on their standard output and of what they fail at: waiting for a JVM is most of it."""
+
+    def run(call: tuple[Any, ...]) -> str:
+        broker, main, *arguments = call
+        try:
+            return with_bootstrap(broker, main, *arguments)
+        except subprocess.CalledProcessError as failed:
+            return str(failed.stdout + failed.stderr)
+
+    with ThreadPoolExecutor(3) as pool:
+        return list(pool.map(run, calls))
 
 
 def words(text: str) -> list[list[str]]:
@@ -128,6 +147,52 @@ def test_the_share_console_gives_back_or_refuses(broker: Broker, acknowledgement
     after = with_bootstrap(broker, consumer, *common, "--max-messages", count, "--timeout-ms", "60000")
     found = re.findall(r"Delivery:(\d+)\s+(\w)", after)
     assert found == ([("2", "a"), ("1", "b")] if acknowledgement == "--release" else [("1", "b")])
+
+
+def test_what_is_said_of_a_group_at_work(broker: Broker) -> None:
+    """Its members, states and offsets; and that neither its offsets nor its life may be touched now."""
+    broker.produce("orders", [b"a"])
+    with kshare.sync.ShareConsumer(
+        broker.bootstrap, group="workers", topics=["orders"], client_id="me"
+    ) as consumer:
+        next(iter(consumer)).accept()
+        members, states, offsets, reset, deletion = side_by_side(
+            (broker, *_OF_WORKERS, "--describe", "--members", "--verbose"),
+            (broker, *_OF_WORKERS, "--describe", "--state", "--verbose"),
+            (broker, *_OF_WORKERS, "--describe", "--offsets"),
+            (broker, *_OF_WORKERS, "--reset-offsets", "--to-latest", "--topic", "orders", "--execute"),
+            (broker, *_OF_WORKERS, "--delete"),
+        )
+    title, row = words(members)
+    assert title[-1] == "ASSIGNMENT"
+    assert (row[0], row[2], row[3], row[-1]) == ("workers", "127.0.0.1", "me", "orders:0,1")
+    assert words(states)[1][:5:3] == ["workers", "Stable"]
+    assert ["workers", "orders", "0", "0", "0"] in words(offsets)
+    assert "Share group 'workers' is not empty" in reset
+    assert "Share group 'workers' is not EMPTY" in deletion
+
+
+def test_the_share_console_shows_what_it_is_told_to(broker: Broker) -> None:
+    broker.produce("orders", [b"value"], key=b"key", headers=[("h", b"v")])
+    shown = ("key", "headers", "timestamp", "partition", "offset", "delivery")
+    properties = [f"print.{name}=true" for name in shown] + ["key.separator=|"]
+    consumed = with_bootstrap(
+        broker,
+        f"{_TOOLS}.consumer.ConsoleShareConsumer",
+        *("--topic", "orders", "--group", "workers", "--max-messages", "1", "--timeout-ms", "60000"),
+        *(word for each in properties for word in ("--formatter-property", each)),
+    )
+    assert re.fullmatch(r"CreateTime:\d+\|Partition:0\|Offset:0\|Delivery:1\|h:v\|key\|value\n", consumed)
+
+
+def test_the_newer_protocol_of_consumer_groups_is_refused_with_a_reason(broker: Broker) -> None:
+    """It isn't spoken here; whoever asks for it is told at once, and what to do instead."""
+    said = run_tool(
+        f"{_TOOLS}.consumer.ConsoleConsumer",
+        *("--bootstrap-server", broker.bootstrap, "--topic", "orders", "--timeout-ms", "60000"),
+        *("--command-property", "group.protocol=consumer"),
+    )
+    assert "does not support the new CONSUMER group protocol. Set group.protocol=classic" in said.stderr
 
 
 def test_share_consumer_performance(broker: Broker) -> None:
