@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from kshare.spark.leased import LeaseEnded
     from kshare.spark.leasing import Lease, LeaseLost, lease
     from kshare.spark.reader import DataLoss
+    from kshare.spark.settling import settle
 
-__all__ = ["DataLoss", "Lease", "LeaseEnded", "LeaseLost", "lease"]
+__all__ = ["DataLoss", "Lease", "LeaseEnded", "LeaseLost", "lease", "settle"]
 
 _LATE = {
     "DataLoss": "kshare.spark.reader",
@@ -21,6 +22,7 @@ _LATE = {
     "LeaseEnded": "kshare.spark.leased",
     "LeaseLost": "kshare.spark.leasing",
     "lease": "kshare.spark.leasing",
+    "settle": "kshare.spark.settling",
 }
 
 

@@ -171,15 +171,15 @@ class Custody:
         """For releases of Spark that don't say where they stand: the newest token there is."""
         return self._last or self._replayed
 
-    def settle_rows(self, span: Span, verdict: Verdict) -> int:
-        """The user wants these settled otherwise when the batch is complete; how many of them are in flight."""
-        count = 0
-        for other in self._verdicts.values():
-            other.remove(span)
-        for known in self._in_flight.within(span):
-            self._verdicts.setdefault(verdict, SpanSet()).add(known)
-            count += known.size
-        return count
+    def settle_rows(self, span: Span, verdict: Verdict | None) -> int:
+        """How many of these are in flight; the user wants them settled so when the batch is complete."""
+        known = self._in_flight.within(span)
+        if verdict is not None:
+            for other in self._verdicts.values():
+                other.remove(span)
+            for one in known:
+                self._verdicts.setdefault(verdict, SpanSet()).add(one)
+        return sum(one.size for one in known)
 
     def limit_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         """From here on nothing is emitted that lies at or after these offsets (by topic and partition), or elsewhere.

@@ -64,6 +64,10 @@ class ReadOptions:
                 kafkas[name.removeprefix(KAFKA)] = value
             else:
                 _take(name, original, value, values, is_streaming)
+        if values.get("settle_rows") and values.get("settle") == "checkpoint":
+            raise ConfigError(
+                "settleRows needs settle=sink: by checkpoint all rows are accepted before your code has seen one"
+            )
         return cls(consumer=_consumer(kafkas, values), **values)
 
 

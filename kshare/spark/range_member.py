@@ -24,11 +24,13 @@ from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.spark.counters import Counters
-from kshare.spark.custody import Custody
+from kshare.spark.custody import Custody, Verdict
 from kshare.spark.lock_fit import LockFit
 from kshare.spark.options import ReadOptions
 from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Range, Token
+from kshare.spark.settling import Rows, serve
+from kshare.spark.spans import Span
 from kshare.state.leases import LeaseKeeper
 
 log = logging.getLogger("kshare.spark")
@@ -84,6 +86,8 @@ class RangeMember:
                 task_status.started()
                 self._tasks.start_soon(self._watch_parent)
                 self._tasks.start_soon(self._survey_now_and_then)
+                if self._options.settle_rows:
+                    self._tasks.start_soon(serve, config.group, self._settle_rows)
                 await self._closing.wait()
                 with anyio.move_on_after(config.close_timeout, shield=True):
                     if self._member is not None:
@@ -162,6 +166,16 @@ class RangeMember:
             "skippedDuplicates": custody.skipped,
             **self.counters.readings(),
         }
+
+    def _settle_rows(self, verdict: Verdict | None, rows: Rows) -> int:
+        """Of these rows, how many are in flight: settled so when their batch is complete, if there is a verdict."""
+        ids = {name: topic_id for topic_id, name in self._custody.names.items()}
+        count = 0
+        for topic, partitions in rows.items():
+            for number, stretches in partitions.items():
+                for first, last in stretches if topic in ids else ():
+                    count += self._custody.settle_rows(Span((ids[topic], int(number)), first, last), verdict)
+        return count
 
     # --- gathering
 

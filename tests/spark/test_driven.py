@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kshare.errors import KshareError
+from kshare.spark.settling import _ask, _whose, stretches
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 
@@ -119,3 +120,26 @@ def test_offsets_that_are_logged_late_are_refused(query: DrivenQuery) -> None:
             reader.partitions(first, second)
     finally:
         reader.stop()
+
+
+def test_rows_settled_otherwise(query: DrivenQuery) -> None:
+    query.produce(20)
+
+    def judge(step: str, batch: int) -> None:
+        if (step, batch) == ("written", 0):
+            path = _whose(stretches([(query.topic, 0, 3), (query.topic, 0, 4)]), None)
+            assert path is not None
+            assert _ask(path, {"verdict": "reject", "rows": {query.topic: {"0": [[3, 4]]}}})["rows"] == 2
+            assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
+            assert _whose(stretches([(query.topic, 0, 99)]), None) is None
+
+    query.at = judge
+    told = query.run(settleRows="true")
+    assert sorted(query.written) == sorted([(0, at) for at in range(20)] + [(0, 7)])
+    assert (told["accepted"], told["rejected"], told["released"]) == (18, 2, 1)
+    assert query.lag() == 0
+
+
+def test_stretches_of_rows() -> None:
+    rows = [("a", 1, 5), ("a", 0, 2), ("a", 0, 1), ("b", 0, 9), ("a", 0, 4)]
+    assert stretches(rows) == {"a": {"0": [[1, 2], [4, 4]], "1": [[5, 5]]}, "b": {"0": [[9, 9]]}}

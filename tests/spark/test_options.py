@@ -68,6 +68,7 @@ def test_security_as_spark_users_write_it() -> None:
         ),
         ({"kafka.security.protocl": "SSL"}, "did you mean security.protocol"),
         ({"group": " "}, "group is empty"),
+        ({"settleRows": "true", "settle": "checkpoint"}, "settleRows needs settle=sink"),
         ({"path": "orders"}, r"load\(\)"),
     ],
 )

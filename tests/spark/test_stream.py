@@ -11,6 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from kshare.errors import ConfigError, KshareError
+from kshare.spark import settle
 from kshare.testing import Broker
 from tests.spark.queries import Rig, eventually, progress
 
@@ -91,6 +93,24 @@ def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
         query.awaitTermination(60)
     rig.drain()
     rig.expect(100, 100)
+    assert rig.lag() == 0
+
+
+def test_rows_are_rejected_and_released_on_their_own(rig: Rig) -> None:
+    rig.produce(20)
+
+    def judge(frame: DataFrame, batch: int) -> None:
+        rig.on_batch = lambda *_: None
+        assert settle(frame.where("offset % 10 = 3"), "reject") == 2
+        assert settle(frame.where("offset = 5"), "release") == 1
+        with pytest.raises(ConfigError, match="keep the column offset"):
+            settle(frame.select("topic", "partition"), "reject")
+        with pytest.raises(KshareError, match="in no micro-batch"):
+            settle(frame.selectExpr("topic", "partition", "offset + 100 AS offset").limit(1), "reject")
+
+    rig.on_batch = judge
+    rig.drain(settleRows="true")
+    assert sorted(rig.written) == sorted([(0, at) for at in range(20)] + [(0, 5)])
     assert rig.lag() == 0
 
 

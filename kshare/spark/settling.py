@@ -1,0 +1,165 @@
+"""Single rows settled otherwise: `kshare.spark.settle(frame, "reject")` within foreachBatch.
+
+The user's code and the query's runner are two processes of one machine. They meet at a socket in a folder that belongs
+to this user alone: every runner whose query has `settleRows` listens there, and the one that has the rows in its
+micro-batch takes them. They are settled when the batch is complete, along with the rest; so a batch that fails and is
+replayed is judged anew.
+
+Decides which query rows belong to. What becomes of them is `Custody`'s decision.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import anyio
+from anyio.abc import SocketStream
+
+from kshare.errors import ConfigError, KshareError
+from kshare.spark.custody import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMNS = ("topic", "partition", "offset")
+_PATIENCE_S = 30.0
+_LARGEST = 256 * 1024 * 1024
+
+Rows = dict[str, dict[str, list[list[int]]]]
+"""Topic → partition → first and last offset of stretches, as JSON has it."""
+Answer = Callable[[Verdict | None, Rows], int]
+"""Settles what of it is in flight, or only counts that where there is no verdict."""
+
+
+def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> int:
+    """Within foreachBatch: these rows are rejected (never again) or released (again, soon); the rest is accepted.
+
+    Gives how many rows these are. `group` is needed only where several queries on this machine work on the same
+    records. The columns topic, partition and offset must still be there.
+    """
+    if verdict not in get_args(Verdict):
+        raise ConfigError(f'rows are settled by "reject" or "release", not by {verdict!r}')
+    missing = [name for name in _COLUMNS if name not in frame.columns]
+    if missing:
+        raise ConfigError(
+            f"rows are known by topic, partition and offset: keep the column {missing[0]} in the DataFrame"
+        )
+    pairs = frame.select(*_COLUMNS).distinct().collect()
+    rows = stretches((row.topic, row.partition, row.offset) for row in pairs)
+    if not pairs:
+        return 0
+    path = _whose(rows, group)
+    settled = int(_ask(path, {"verdict": verdict, "rows": rows})["rows"]) if path else 0
+    if settled < len(pairs):
+        raise KshareError(
+            f"{len(pairs) - settled} of {len(pairs)} rows are in no micro-batch that is being worked on: call settle "
+            'in foreachBatch, with rows of the DataFrame given there, in a query with option("settleRows", "true")'
+        )
+    return settled
+
+
+def stretches(offsets: Iterable[tuple[str, int, int]]) -> Rows:
+    """Rows as ranges: (topic, partition, offset) in any order."""
+    rows: Rows = {}
+    for topic, partition, offset in sorted(offsets):
+        found = rows.setdefault(topic, {}).setdefault(str(partition), [])
+        if found and found[-1][1] == offset - 1:
+            found[-1][1] = offset
+        else:
+            found.append([offset, offset])
+    return rows
+
+
+def _whose(rows: Rows, group: str | None) -> Path | None:
+    """The runner that has them in flight."""
+    answers = [(path, _ask(path, {"rows": rows})) for path in _runners()]
+    found = [
+        (path, answer["group"])
+        for path, answer in answers
+        if answer["rows"] and group in (None, answer["group"])
+    ]
+    if len(found) > 1:
+        groups = " and ".join(sorted(name for _, name in found))
+        raise ConfigError(
+            f'queries of the groups {groups} work on these very records: write settle(..., group="{found[0][1]}")'
+        )
+    return found[0][0] if found else None
+
+
+def _runners() -> Iterator[Path]:
+    """Sockets that somebody listens to; what a killed runner left is removed."""
+    for path in sorted(_folder().glob("*.sock")):
+        try:
+            with _connected(path):
+                yield path
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+
+
+def _connected(path: Path) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(_PATIENCE_S)
+    try:
+        line.connect(str(path))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        with _connected(path) as line:
+            line.sendall(json.dumps(question).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                found: dict[str, Any] = json.loads(answers.readline() or b'{"rows": 0, "group": ""}')
+                return found
+    except OSError as error:
+        raise KshareError(
+            f"the query's runner doesn't answer ({error}): nothing was settled otherwise"
+        ) from None
+
+
+def _folder() -> Path:
+    """Of this user, and of nobody else."""
+    folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.stat()
+    if about.st_uid != os.getuid() or about.st_mode & 0o077:
+        raise KshareError(
+            f"{folder} must belong to you alone: rows are settled through it. Remove it, or chmod 700"
+        )
+    return folder
+
+
+async def serve(group: str, answer: Answer) -> None:
+    """In the runner, until cancelled."""
+    path = _folder() / f"{os.getpid()}-{id(answer):x}.sock"
+
+    async def talk(stream: SocketStream) -> None:
+        async with stream:
+            try:
+                asked = json.loads(await _line(stream))
+                count = answer(asked.get("verdict"), asked["rows"])
+                await stream.send(json.dumps({"group": group, "rows": count}).encode() + b"\n")
+            except (anyio.EndOfStream, anyio.BrokenResourceError, ValueError):
+                return  # only looked whether anybody is there
+
+    try:
+        async with await anyio.create_unix_listener(path, mode=0o600) as listener:
+            await listener.serve(talk)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+async def _line(stream: SocketStream) -> bytes:
+    received = bytearray()
+    while not received.endswith(b"\n") and len(received) < _LARGEST:
+        received += await stream.receive()
+    return bytes(received)
