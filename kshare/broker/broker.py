@@ -78,7 +78,7 @@ class Broker:
     def share_states(self) -> ShareCoordinator:
         from kshare.broker.share_state.coordinator import ShareCoordinator
 
-        return ShareCoordinator(self.cluster, self.configs, self.clock)
+        return ShareCoordinator(self.cluster, self.configs, self.clock, self.counters)
 
     @cached_property
     def share_groups(self) -> ShareGroups:

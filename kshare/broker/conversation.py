@@ -103,13 +103,16 @@ class Conversation:
             refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
             await self._send(encode_response(refusal, 0, header.correlation_id))
             return
-        self._broker.counters.requests[request.NAME.removesuffix("Request"), call.node.id] += 1
+        counted = request.NAME.removesuffix("Request"), call.node.id
+        self._broker.counters.requests[counted] += 1
         fault = self._broker.faults.take(request, call)
         try:
             answer = await (
                 self._handle(request, call) if fault is None else self._meet(fault, request, call)
             )
             self._broker.flush()
+            if getattr(answer, "error_code", 0):
+                self._broker.counters.refusals[counted] += 1
             reply = None if answer is None else encode_response(answer, call.version, header.correlation_id)
         except RefusedConnection:
             raise

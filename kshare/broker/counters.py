@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Durations:
+    """How often something was done, and how many seconds it took."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.longest = 0.0
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """What is done within counts once, whether or not it succeeds."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - began
+            self.count += 1
+            self.total += seconds
+            self.longest = max(self.longest, seconds)
 
 
 class Counters:
@@ -11,6 +35,8 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
         """By API and node."""
+        self.refusals: Counter[tuple[str, int]] = Counter()
+        """Requests that were answered with an error as a whole, by API and node."""
         self.acknowledged: Counter[tuple[str, str]] = Counter()
         """Records, by group and what was said of them: accept, release, reject, renew, gap."""
         self.acquired: Counter[str] = Counter()
@@ -21,3 +47,13 @@ class Counters:
         """Records given back because the session that held them ended, by group."""
         self.dead_letters: Counter[str] = Counter()
         """Records archived without being accepted, by group, whether or not the group keeps dead letters."""
+        self.evictions: Counter[int] = Counter()
+        """Share sessions that ended with their connection, by node."""
+        self.fetches_expired: Counter[str] = Counter()
+        """Fetches that waited until their time was up, by group."""
+        self.state_writes = Durations()
+        """Of share-partitions' states, by the share coordinator."""
+        self.state_loads = Durations()
+        """Of a partition of the state topic, by the share coordinator."""
+        self.partition_loads = Durations()
+        """Of share-partitions, by their leaders."""

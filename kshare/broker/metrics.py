@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kshare.broker.broker import Broker
+from kshare.broker.counters import Durations
 from kshare.broker.shares.delivery import State
 
 
@@ -30,7 +31,28 @@ class Reading:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+class TimedMetric:
+    """Three metrics of something that takes time. An average is what was spent, divided by how often."""
+
+    def __init__(self, name: str, what: str) -> None:
+        self.count = Metric(f"{name}s_total", f"How many {what} there were.", True)
+        self.total = Metric(f"{name}_seconds_total", f"What {what} took together.", True)
+        self.longest = Metric(f"{name}_seconds_max", f"What the slowest of all {what} took.")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return self.count, self.total, self.longest
+
+    def readings(self, taken: Durations) -> Iterator[Reading]:
+        yield Reading(self.count, taken.count)
+        yield Reading(self.total, taken.total)
+        yield Reading(self.longest, taken.longest)
+
+
 REQUESTS = Metric("requests_total", "Requests taken, by API and node.", True)
+REFUSALS = Metric(
+    "request_errors_total", "Requests answered with an error as a whole, by API and node.", True
+)
 GROUPS = Metric("share_groups", "Share groups, by state.")
 REBALANCES = Metric("share_group_rebalances_total", "How often a share group's assignment has changed.", True)
 MEMBERS = Metric("share_group_members", "Members of a share group.")
@@ -45,11 +67,18 @@ ACKNOWLEDGED = Metric("share_acknowledged_records_total", "Records acknowledged,
 TIMEOUTS = Metric("share_lock_timeouts_total", "Records whose acquisition lock ran out.", True)
 GIVEN_BACK = Metric("share_session_end_releases_total", "Records given back as their session ended.", True)
 BURIED = Metric("share_dead_letters_total", "Records archived without being accepted.", True)
+EVICTIONS = Metric("share_session_evictions_total", "Share sessions ended with their connection.", True)
+EXPIRED = Metric("share_fetches_expired_total", "Fetches that waited until their time was up.", True)
+SHARDS = Metric("share_state_partitions", "Partitions of the state topic that the coordinator has loaded.")
+WRITES = TimedMetric("share_state_write", "writes of a share-partition's state")
+STATE_LOADS = TimedMetric("share_state_load", "loads of a partition of the state topic")
+LOADS = TimedMetric("share_partition_load", "loads of a share-partition at its leader")
 END = Metric("log_end_offset", "The offset that the next record of a partition gets.")
 SIZE = Metric("log_size_bytes", "Bytes in a partition's log.")
 
 METRICS = (
     REQUESTS,
+    REFUSALS,
     GROUPS,
     REBALANCES,
     MEMBERS,
@@ -64,6 +93,12 @@ METRICS = (
     TIMEOUTS,
     GIVEN_BACK,
     BURIED,
+    EVICTIONS,
+    EXPIRED,
+    SHARDS,
+    *WRITES.metrics,
+    *STATE_LOADS.metrics,
+    *LOADS.metrics,
     END,
     SIZE,
 )
@@ -117,6 +152,14 @@ def _counted(broker: Broker) -> Iterator[Reading]:
     counters = broker.counters
     for (api, node), count in counters.requests.items():
         yield Reading(REQUESTS, count, {"api": api, "node": str(node)})
+    for (api, node), count in counters.refusals.items():
+        yield Reading(REFUSALS, count, {"api": api, "node": str(node)})
+    for node, count in counters.evictions.items():
+        yield Reading(EVICTIONS, count, {"node": str(node)})
+    yield Reading(SHARDS, broker.share_states.loaded)
+    yield from WRITES.readings(counters.state_writes)
+    yield from STATE_LOADS.readings(counters.state_loads)
+    yield from LOADS.readings(counters.partition_loads)
     for (group, kind), count in counters.acknowledged.items():
         yield Reading(ACKNOWLEDGED, count, {"group": group, "type": kind})
     for metric, counter in (
@@ -124,6 +167,7 @@ def _counted(broker: Broker) -> Iterator[Reading]:
         (TIMEOUTS, counters.lock_timeouts),
         (GIVEN_BACK, counters.sessions_ended),
         (BURIED, counters.dead_letters),
+        (EXPIRED, counters.fetches_expired),
     ):
         for group, count in counter.items():
             yield Reading(metric, count, {"group": group})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 import urllib.request
 
@@ -11,9 +12,26 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kshare import ShareConsumer
 from kshare.broker.broker import Broker as State
-from kshare.broker.metrics import ACKNOWLEDGED, ACQUIRED, IN_FLIGHT, LAG, MEMBERS, METRICS, exposition
+from kshare.broker.metrics import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    EVICTIONS,
+    EXPIRED,
+    IN_FLIGHT,
+    LAG,
+    LOADS,
+    MEMBERS,
+    METRICS,
+    REFUSALS,
+    WRITES,
+    exposition,
+)
 from kshare.broker.running import run
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareFetchRequest
+from kshare.protocol.messages.share_fetch_request import FetchPartition, FetchTopic
 from kshare.testing import Broker
+from tests.helpers.plain_client import plain_client
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0
@@ -37,6 +55,9 @@ async def test_what_a_consumer_does_shows() -> None:
                 assert value(broker, ACKNOWLEDGED.name, group="g", type="release") == 3
                 assert value(broker, ACKNOWLEDGED.name, group="g", type="reject") == 3
                 assert value(broker, LAG.name, group="g") == 3
+                assert value(broker, WRITES.count.name) == 1
+                assert value(broker, LOADS.count.name) == 1
+                assert 0 < value(broker, WRITES.longest.name) <= value(broker, WRITES.total.name)
         assert value(broker, MEMBERS.name, group="g") == 0
         assert value(broker, ACQUIRED.name, group="g") >= 10
         text = broker.call(lambda: exposition(broker.state))
@@ -44,6 +65,26 @@ async def test_what_a_consumer_does_shows() -> None:
         assert {f"kshare_broker_{metric.name.removesuffix('_total')}" for metric in METRICS} >= {
             family.name for family in families
         }
+
+
+def test_what_goes_wrong_shows() -> None:
+    """A fetch that waits in vain, an error as an answer, a connection that ends with its session."""
+    with Broker(topics={"t": 1}) as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        (topic_id,) = broker.call(lambda: list(broker.state.cluster.by_id))
+        broker.call(lambda: broker.state.share_states.initialize(("g", topic_id, 0), 1, 0))
+        topics = [FetchTopic(topic_id, [FetchPartition(0)])]
+        with plain_client((host, int(port))) as client:
+            fetch = ShareFetchRequest("g", "me", 0, max_wait_ms=1, max_records=9, topics=topics)
+            assert client.ask(fetch).error_code == 0
+            fetch.share_session_epoch = 7
+            assert client.ask(fetch).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        deadline = time.monotonic() + DEADLINE_S
+        while not any(reading.metric is EVICTIONS for reading in broker.metrics()):
+            assert time.monotonic() < deadline
+        assert value(broker, EVICTIONS.name, node="1") == 1
+        assert value(broker, EXPIRED.name, group="g") == 1
+        assert value(broker, REFUSALS.name, api="ShareFetch") == 1
 
 
 def value(broker: Broker, name: str, **labels: str) -> float:

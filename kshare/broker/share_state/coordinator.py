@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
 from kshare.broker.configs import Configs
+from kshare.broker.counters import Counters
 from kshare.broker.refusal import Refusal
 from kshare.broker.share_state.share_state import Said, ShareState
 from kshare.broker.share_state.state_records import (
@@ -57,10 +58,11 @@ class _Shard:
 class ShareCoordinator:
     """States by group, topic id and partition. Every method raises Refusal when it can't be done."""
 
-    def __init__(self, cluster: Cluster, configs: Configs, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, configs: Configs, clock: Clock, counters: Counters) -> None:
         self._cluster = cluster
         self._configs = configs
         self._clock = clock
+        self._counters = counters
         self._shards: dict[Partition, _Shard] = {}
 
     def check_node(self, key: Key, node: Node) -> None:
@@ -92,11 +94,12 @@ class ShareCoordinator:
         state.check_state(said.state_epoch)
         now = self._clock.now()
         new = state.after(said, now)
-        if new.updates >= self._configs.broker_number(_UPDATES_PER_SNAPSHOT):
-            self._snapshot(shard, key, new)
-        else:
-            shard.append(update_batch(key, state, said, now), now)
-            shard.states[key] = new
+        with self._counters.state_writes.measured():
+            if new.updates >= self._configs.broker_number(_UPDATES_PER_SNAPSHOT):
+                self._snapshot(shard, key, new)
+            else:
+                shard.append(update_batch(key, state, said, now), now)
+                shard.states[key] = new
 
     def summary(self, key: Key) -> ShareState:
         """Of a share-partition that was never initialized too."""
@@ -115,6 +118,11 @@ class ShareCoordinator:
             now = self._clock.now()
             shard.append(tombstone_batch(key, now), now)
             del shard.snapshots[key]
+
+    @property
+    def loaded(self) -> int:
+        """How many partitions of the state topic."""
+        return len(self._shards)
 
     def known(self) -> Iterator[tuple[Key, ShareState]]:
         """Every state there is, for groups that learn after a restart what they had."""
@@ -146,7 +154,8 @@ class ShareCoordinator:
     def _shard_at(self, home: Partition) -> _Shard:
         shard = self._shards.get(home)
         if shard is None:
-            shard = self._shards[home] = _Shard(home)
+            with self._counters.state_loads.measured():
+                shard = self._shards[home] = _Shard(home)
         return shard
 
     def _snapshot(self, shard: _Shard, key: Key, state: ShareState) -> None:

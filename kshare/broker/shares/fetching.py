@@ -55,6 +55,7 @@ class ShareFetching:
             if not await self._call.wait(self._signals(), deadline):
                 break
         if self._call.connection.is_open:
+            self._call.broker.counters.fetches_expired[self._session.group] += 1
             self._check_session()
             self._open()
             self._hand_out(is_last=True)

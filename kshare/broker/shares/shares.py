@@ -46,6 +46,7 @@ class Shares:
 
     def _end_all(self, connection: ClientConnection) -> None:
         for session in self.sessions(connection.node).of_connection(connection.number):
+            self._parts.counters.evictions[connection.node.id] += 1
             self.end(session, connection.node)
 
     def _release(self, owner: Owner, partitions: Iterable[TopicPartition]) -> None:
@@ -65,7 +66,8 @@ class Shares:
         partition = self._parts.cluster.led_partition(*topic_partition, node)
         found = self._led.get((group, partition))
         if found is None:
-            found = LedPartition(group, partition, self._parts, self._drop)
+            with self._parts.counters.partition_loads.measured():
+                found = LedPartition(group, partition, self._parts, self._drop)
             self._led[group, partition] = found
             partition.moved.listen(found.give_up)
         return found

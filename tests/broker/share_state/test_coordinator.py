@@ -28,7 +28,8 @@ class Stage:
 
     def restarted(self) -> ShareCoordinator:
         """Another that knows the log alone."""
-        return ShareCoordinator(self.broker.cluster, self.broker.configs, self.broker.clock)
+        broker = self.broker
+        return ShareCoordinator(broker.cluster, broker.configs, broker.clock, broker.counters)
 
     def refusal(self, said: Said) -> ErrorCode:
         with pytest.raises(Refusal) as caught:
