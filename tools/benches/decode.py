@@ -1,0 +1,83 @@
+"""How much `kshare decode` and `kshare pcap` get through, with how much memory, and how soon `--help` is there.
+
+One capture has packets as large as the loopback's, one as large as Ethernet's; in the last all exchanges are of a
+single record, so that it measures exchanges rather than bytes. Time is the processor's, which other work on the machine
+leaves alone: each of these runs in one thread and waits for nothing but the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tools.benches.child import ROOT
+from tools.benches.study import Figure, Study
+from tools.benches.traffic_files import RECORD_BYTES, write_capture, write_segment
+from tools.benches.wishes import Wishes
+
+ROUNDS = 5
+_MEGABYTE = 1_000_000
+_LARGE, _SMALL = 200 * _MEGABYTE, 20 * _MEGABYTE
+_LOOPBACK, _ETHERNET = 32_768, 1_448
+_KSHARE = [sys.executable, "-m", "kshare.cli"]
+
+Write = Callable[[Path, int], None]
+
+
+def study(wishes: Wishes) -> Study:
+    folder = TemporaryDirectory(prefix="kshare-bench-")
+    through = partial(_through, folder)
+    loopback = partial(write_capture, records=500, packet=_LOOPBACK)
+    ethernet = partial(write_capture, records=500, packet=_ETHERNET)
+    singles = partial(write_capture, records=1, packet=_ETHERNET)
+    return Study(
+        "decode",
+        [
+            f"files of {_LARGE // _MEGABYTE} MB (that of single records: {_SMALL // _MEGABYTE} MB), records of "
+            f"{RECORD_BYTES} bytes,",
+            "a process each, its start included",
+        ],
+        [
+            Figure("throughput", "MB in a second of the processor", more_is_better=True, form=".1f"),
+            Figure("memory", "resident MiB at most", form=".1f"),
+            Figure("time", "milliseconds of the processor"),
+        ],
+        {
+            "decode, log segment": partial(through, "decode", "segment.log", write_segment, _LARGE),
+            "pcap, packets of the loopback": partial(through, "pcap", "loopback", loopback, _LARGE),
+            "pcap, packets of Ethernet": partial(through, "pcap", "ethernet", ethernet, _LARGE),
+            "pcap, single records": partial(through, "pcap", "singles", singles, _SMALL),
+            "--help": _help,
+        },
+        [],
+    )
+
+
+def _through(
+    folder: TemporaryDirectory[str], command: str, name: str, write: Write, size: int
+) -> Mapping[str, float]:
+    path = Path(folder.name) / name
+    if not path.exists():
+        write(path, size)
+    seconds, mebibytes = _run([*_KSHARE, command, str(path)])
+    return {"throughput": path.stat().st_size / _MEGABYTE / seconds, "memory": mebibytes}
+
+
+def _help() -> Mapping[str, float]:
+    seconds, mebibytes = _run([*_KSHARE, "--help"])
+    return {"time": seconds * 1000, "memory": mebibytes}
+
+
+def _run(command: list[str]) -> tuple[float, float]:
+    """Seconds of the processor, and MiB at most."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
