@@ -195,6 +195,7 @@ BROKER_SETTINGS = (
     Setting("min.insync.replicas", Kind.INT, "1", 1),
     Setting("num.partitions", Kind.INT, "1", 1),
     Setting("offsets.topic.num.partitions", Kind.INT, "50", 1),
+    Setting("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", 1),
     Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500", 0),
     Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50", 1),
     Setting("transaction.max.timeout.ms", Kind.INT, "900000", 1),

@@ -2,7 +2,7 @@
 
 A state lives in the log partition that its key chooses. It is loaded when that partition is first asked for: after a
 restart nothing else has to be done. Old records are removed once every share-partition of a log partition has a newer
-snapshot. Which node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
+snapshot; one that nobody writes to gets one from time to time, so that it doesn't hold up the others. Which node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
 
 _SHARE = 2
+_COLD_INTERVAL = "share.coordinator.cold.partition.snapshot.interval.ms"
 _UPDATES_PER_SNAPSHOT = "share.coordinator.snapshot.update.records.per.snapshot"
 
 
@@ -37,6 +38,8 @@ class _Shard:
         self.states: dict[Key, ShareState] = {}
         self.snapshots: dict[Key, int] = {}
         """Where the last snapshot of each lies: older records of it are of no use."""
+        self.looked_at = home.log.end_offset
+        """Where the log ended when cold states were last looked for."""
         for stored in home.log.batches_from(home.log.start_offset):
             for record in stored.decode():
                 key = replay(self.states, record)
@@ -48,6 +51,14 @@ class _Shard:
             batch, now=now, leader_epoch=self.home.leader_epoch, from_client=False
         )
         return appended.base_offset
+
+    def cold(self) -> list[Key]:
+        """Whose snapshot is from before the last look, while there are records that pruning would remove."""
+        log, before = self.home.log, self.looked_at
+        self.looked_at = log.end_offset
+        if log.end_offset - log.start_offset <= len(self.states):
+            return []
+        return [key for key, offset in self.snapshots.items() if offset < before]
 
     def prune(self) -> None:
         oldest = min(self.snapshots.values(), default=self.home.log.end_offset)
@@ -64,6 +75,7 @@ class ShareCoordinator:
         self._clock = clock
         self._counters = counters
         self._shards: dict[Partition, _Shard] = {}
+        self._look_for_cold_later()
 
     def check_node(self, key: Key, node: Node) -> None:
         """Only the coordinator answers clients."""
@@ -157,6 +169,16 @@ class ShareCoordinator:
             with self._counters.state_loads.measured():
                 shard = self._shards[home] = _Shard(home)
         return shard
+
+    def _look_for_cold_later(self) -> None:
+        self._clock.after(self._configs.broker_number(_COLD_INTERVAL), self._snapshot_cold)
+
+    def _snapshot_cold(self) -> None:
+        self._look_for_cold_later()
+        for shard in self._shards.values():
+            if shard.home.leader >= 0:
+                for key in shard.cold():
+                    self._snapshot(shard, key, shard.states[key])
 
     def _snapshot(self, shard: _Shard, key: Key, state: ShareState) -> None:
         now = self._clock.now()

@@ -95,3 +95,26 @@ def test_records_before_the_oldest_snapshot_are_pruned() -> None:
         stage.states.write(other, Said(1, 0, number, 0))
     assert log.start_offset > 4 * PER_SNAPSHOT
     assert stage.restarted().summary(other).start == PER_SNAPSHOT - 1
+
+
+def test_what_nobody_writes_to_gets_a_snapshot_from_time_to_time() -> None:
+    """Else it would keep all that the others have written since."""
+    stage = Stage()
+    cold = ("group", stage.topic.id, 1)
+    stage.states.initialize(cold, 1, 7)
+    stage.states.initialize(stage.key, 1, 0)
+    stage.states.read(stage.key, 2)
+    log = stage.broker.cluster.topics["__share_group_state"].partitions[0].log
+    for number in range(3 * PER_SNAPSHOT):
+        stage.states.write(stage.key, Said(1, 2, number, 0))
+    assert log.start_offset == 0
+    known = stage.states.summary(cold)
+    clock = stage.broker.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(10 * 60 * 1000 + 1)
+    assert log.start_offset > 3 * PER_SNAPSHOT
+    assert stage.states.summary(cold).start == known.start
+    assert stage.restarted().summary(cold).start == 7
+    end = log.end_offset
+    clock.advance(60 * 60 * 1000)
+    assert log.end_offset == end, "there is nothing left to prune"
