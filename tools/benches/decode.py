@@ -7,13 +7,16 @@ leaves alone: each of these runs in one thread and waits for nothing but the dis
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 from tools.benches.child import ROOT
 from tools.benches.study import Figure, Study
@@ -30,8 +33,6 @@ Write = Callable[[Path, int], None]
 
 
 def study(wishes: Wishes) -> Study:
-    folder = TemporaryDirectory(prefix="kshare-bench-")
-    through = partial(_through, folder)
     loopback = partial(write_capture, records=500, packet=_LOOPBACK)
     ethernet = partial(write_capture, records=500, packet=_ETHERNET)
     singles = partial(write_capture, records=1, packet=_ETHERNET)
@@ -48,24 +49,30 @@ def study(wishes: Wishes) -> Study:
             Figure("time", "milliseconds of the processor"),
         ],
         {
-            "decode, log segment": partial(through, "decode", "segment.log", write_segment, _LARGE),
-            "pcap, packets of the loopback": partial(through, "pcap", "loopback", loopback, _LARGE),
-            "pcap, packets of Ethernet": partial(through, "pcap", "ethernet", ethernet, _LARGE),
-            "pcap, single records": partial(through, "pcap", "singles", singles, _SMALL),
+            "decode, log segment": partial(_through, "decode", "segment.log", write_segment, _LARGE),
+            "pcap, packets of the loopback": partial(_through, "pcap", "loopback", loopback, _LARGE),
+            "pcap, packets of Ethernet": partial(_through, "pcap", "ethernet", ethernet, _LARGE),
+            "pcap, single records": partial(_through, "pcap", "singles", singles, _SMALL),
             "--help": _help,
         },
         [],
     )
 
 
-def _through(
-    folder: TemporaryDirectory[str], command: str, name: str, write: Write, size: int
-) -> Mapping[str, float]:
-    path = Path(folder.name) / name
+def _through(command: str, name: str, write: Write, size: int) -> Mapping[str, float]:
+    path = _folder() / name
     if not path.exists():
         write(path, size)
     seconds, mebibytes = _run([*_KSHARE, command, str(path)])
     return {"throughput": path.stat().st_size / _MEGABYTE / seconds, "memory": mebibytes}
+
+
+@functools.cache
+def _folder() -> Path:
+    """Made when it is needed, and gone when this process ends."""
+    folder = mkdtemp(prefix="kshare-bench-")
+    atexit.register(shutil.rmtree, folder)
+    return Path(folder)
 
 
 def _help() -> Mapping[str, float]:
