@@ -46,19 +46,41 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Who starts us in the background turns Ctrl-C off, for every process that a test starts, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.getoption("--forbid-skips"):
+    if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
         outcomes = _Outcomes()
         config.stash[_OUTCOMES] = outcomes
         config.pluginmanager.register(outcomes, "outcomes")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        _share_out(items)
     if config.getoption("--long"):
         return
     long = [item for item in items if item.get_closest_marker("long")]
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def _share_out(items: list[pytest.Item]) -> None:
+    """Which tests stay together where several processes share the run.
+
+    One process starts each release of Kafka, one Spark, one makes what a module shares. The releases take longest, so
+    they begin.
+    """
+    groups = {id(item): _release(item) for item in items}
+    items.sort(key=lambda item: groups[id(item)] is None)
+    for item in items:
+        where = item.path.parent if item.path.parent.name == "spark" else item.path
+        item.add_marker(pytest.mark.xdist_group(groups[id(item)] or str(where)))
+
+
+def _release(item: pytest.Item) -> str | None:
+    """Of the real broker that it runs on, if it shares one."""
+    broker = item.callspec.params.get("kafka") if hasattr(item, "callspec") else None
+    return broker if broker != "embedded" else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
