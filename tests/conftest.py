@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 pytest_plugins = ["kshare.testing.plugin"]
 
+_RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
 _OUTCOMES = pytest.StashKey["_Outcomes"]()
 
 
@@ -52,10 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(outcomes, "outcomes")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.pluginmanager.hasplugin("xdist"):
-        _share_out(items)
+    # Where several processes share a run, the last to begin should not be the longest.
+    items.sort(key=lambda item: _release(item.nodeid) is None)
     if config.getoption("--long"):
         return
     long = [item for item in items if item.get_closest_marker("long")]
@@ -64,23 +66,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in long]
 
 
-def _share_out(items: list[pytest.Item]) -> None:
-    """Which tests stay together where several processes share the run.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which tests stay together where several processes share a run.
 
-    One process starts each release of Kafka, one Spark, one makes what a module shares. The releases take longest, so
-    they begin.
+    One process starts each release of Kafka, one Spark, one makes what a module shares.
     """
-    groups = {id(item): _release(item) for item in items}
-    items.sort(key=lambda item: groups[id(item)] is None)
-    for item in items:
-        where = item.path.parent if item.path.parent.name == "spark" else item.path
-        item.add_marker(pytest.mark.xdist_group(groups[id(item)] or str(where)))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByBroker(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return _release(nodeid) or ("spark" if "/spark/" in module else module)
+
+    return ByBroker(config, log)
 
 
-def _release(item: pytest.Item) -> str | None:
-    """Of the real broker that it runs on, if it shares one."""
-    broker = item.callspec.params.get("kafka") if hasattr(item, "callspec") else None
-    return broker if broker != "embedded" else None
+def _release(nodeid: str) -> str | None:
+    """Of Kafka, if a test's name says that it is for one."""
+    found = _RELEASE.search(nodeid)
+    return found.group() if found else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
