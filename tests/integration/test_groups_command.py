@@ -51,7 +51,7 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
             "1",
         ]
     listed = {one["group"]: one["state"] for one in ours(kafka, "list")}
-    theirs_listed = {name: state for name, state in theirs(kafka, "--list", "--state")}
+    theirs_listed = {str(name): state for name, state in theirs(kafka, "--list", "--state")}
     # Other tests' groups may lose a killed member in between.
     assert listed.keys() == theirs_listed.keys()
     assert listed[group] == theirs_listed[group] == "Empty"
