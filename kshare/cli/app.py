@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, state, trace
+from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, state, top, trace
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -38,6 +38,7 @@ def _broker(context: typer.Context) -> int:
 app.command("decode")(decode.decode)
 app.command("encode")(encode.encode)
 app.command("doctor")(doctor.doctor)
+app.command("top")(top.top)
 app.command("consume")(consume.consume)
 app.command("produce")(produce.produce)
 app.command("state")(state.state)

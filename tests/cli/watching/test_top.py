@@ -1,0 +1,264 @@
+"""`kshare top` and an embedded cluster: once, as JSON, and on a terminal with somebody at its keys."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kshare import sync
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FetchRequest, ListGroupsRequest, ShareGroupDescribeRequest
+from kshare.testing import Broker
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare
+
+GROUP = "shippers"
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+    kshare_broker.produce("orders", [b"x"] * 10)
+    return kshare_broker
+
+
+@pytest.fixture
+def group(broker: Broker) -> Iterator[str]:
+    """A member that has accepted four of ten records, given one back and holds the rest."""
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck"
+    ) as consumer:
+        settled = 0
+        for batch in consumer.batches():
+            for record in batch:
+                if record.offset in (0, 1, 2, 4):
+                    record.accept()
+                elif record.offset == 6 and record.delivery_count == 1:
+                    record.release()
+                settled += 1
+            if settled >= 10:
+                break
+        consumer.commit()
+        yield GROUP
+
+
+def top(run: Kshare, *words: str) -> Any:
+    done = run("top", "--once", "--interval", "0.1", "--json", *words)
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def test_it_says_what_is_settled_and_what_waits(group: str, run: Kshare) -> None:
+    found = top(run)
+    (row,) = found["groups"]
+    assert (row["group"], row["state"], row["members"], row["partitions"]) == (group, "Stable", 1, 2)
+    assert row["lag"] == 6
+    first = found["partitions"][0]
+    assert (first["topic"], first["partition"], first["start"], first["lag"]) == ("orders", 0, 3, 6)
+    assert (first["again"], first["most_deliveries"]) == (1, 1)
+    assert first["settled_per_second"] == 0
+    assert 0 <= first["oldest_seconds"] < DEADLINE
+    (member,) = found["members"]
+    assert (member["client"], member["partitions"]) == ("truck", 2)
+
+
+def test_one_group_of_several(group: str, broker: Broker, run: Kshare) -> None:
+    assert [one["group"] for one in top(run, "--group", group, "--group", "nobody")["groups"]] == [group]
+    assert top(run, "--group", "nobody") | {"time": 0} == {
+        "time": 0,
+        "groups": [],
+        "partitions": [],
+        "members": [],
+    }
+
+
+def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, run: Kshare) -> None:
+    def refuse(answer: Any) -> None:
+        for topic in answer.responses:
+            for row in topic.partitions:
+                row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    broker.faults.add(FetchRequest, times=None, change=refuse)
+    first = top(run)["partitions"][0]
+    assert (first["lag"], first["again"], first["oldest_seconds"]) == (6, None, None)
+
+
+def test_a_group_that_is_not_for_us_doesnt_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
+    def refuse(answer: Any) -> None:
+        answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    broker.faults.add(ShareGroupDescribeRequest, times=None, change=refuse)
+    (row,) = top(run)["groups"]
+    assert (row["state"], row["lag"]) == ("GROUP_AUTHORIZATION_FAILED", None)
+
+
+def test_on_paper(group: str, run: Kshare) -> None:
+    done = run("top", "--once", "--interval", "0.1", "--view", "partitions", "--sort", "p")
+    assert (done.code, done.err) == (0, "")
+    head, heads, first, _ = done.out.splitlines()
+    assert head.startswith("kshare top 127.0.0.1:")
+    assert "vP" in heads.split()
+    assert first.split()[:4] == [group, "orders", "1", "-"]
+
+
+def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
+    done = run("top", "-b", f"127.0.0.1:{free_tcp_port}")
+    assert (done.code, done.out) == (1, "")
+    assert "refused" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
+    done = run("top", "--sort", "weight")
+    assert (done.code, done.out) == (2, "")
+    assert "there is group, state, mem, parts, lag, again" in done.err
+    assert run("top", "--interval", "0").code == 2
+
+
+def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
+    with subprocess.Popen(
+        [*KSHARE, "top", "--json", "--interval", "0.1"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(2):
+            assert json.loads(process.stdout.readline())["groups"][0]["lag"] == 6
+        process.stdout.close()
+        assert process.wait(DEADLINE) == 141
+        assert process.stderr.read() == b""
+
+
+# --- live
+
+
+class Screen:
+    """A terminal, somebody who looks at it, and somebody at its keys."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.columns = columns
+        self._master, slave = pty.openpty()
+        self.resize(lines, columns)
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [*KSHARE, "top", "--interval", "0.1"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=ROOT,
+            env={**environment, "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.sent = ""
+
+    def resize(self, lines: int, columns: int) -> None:
+        """Frames made before may be as wide as the window was."""
+        self.columns = max(columns, self.columns)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def wait_for(self, text: str, height: int | None = None) -> list[str]:
+        """The frame that has it; every frame fits into the window."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            for frame in self._frames():
+                if text in " ".join(frame.split()) and height in (None, frame.count("\n") + 1):
+                    self.sent = self.sent[self.sent.rindex("\x1b[H") :]
+                    lines = frame.splitlines()
+                    assert max(map(len, lines)) <= self.columns
+                    return lines
+            select.select([self._master], [], [], DEADLINE)
+            assert time.monotonic() < deadline, (text, self.sent[-3000:])
+            assert self._read(), f"it has ended without {text!r}: {self.sent[-3000:]}"
+
+    def end(self) -> int:
+        while self._read():
+            pass
+        return self.process.wait(DEADLINE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _frames(self) -> list[str]:
+        """Whole ones: each begins where the cursor goes home."""
+        pieces = self.sent.split("\x1b[H")[1:]
+        return [_ESCAPES.sub("", piece).replace("\r\n", "\n") for piece in pieces if piece.count("\n") > 2]
+
+    def _read(self) -> bool:
+        try:
+            chunk = os.read(self._master, 65536)
+        except OSError:  # how Linux says that the other side has gone
+            return False
+        self.sent += chunk.decode(errors="replace")
+        return bool(chunk)
+
+
+@pytest.fixture
+def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
+    columns, lines = getattr(request, "param", (80, 24))
+    screen = Screen(columns, lines)
+    yield screen
+    screen.close()
+
+
+@pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
+def test_live(group: str, screen: Screen, broker: Broker) -> None:
+    frame = screen.wait_for("AGAIN")
+    assert any(line.split()[:3] == [group, "Stable", "1"] for line in frame)
+    screen.press("p")
+    assert any(line.split()[:3] == [group, "orders", "0"] for line in screen.wait_for("START"))
+    broker.produce("orders", [b"x"] * 90)
+    screen.wait_for("lag 96")
+    screen.press("m")
+    screen.wait_for("truck")
+    screen.press("?")
+    screen.wait_for("brokers tell nobody")
+    screen.press("x\x1b[D")
+    screen.wait_for("vPARTS")
+    screen.press("q")
+    assert screen.end() == 0
+    assert "\x1b[?1049l" in screen.sent  # the screen as it was before
+
+
+def test_windows_that_change_their_size(group: str, screen: Screen) -> None:
+    screen.wait_for("AGAIN")
+    screen.resize(30, 120)
+    screen.wait_for("AGAIN", height=30)
+
+
+def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Screen, broker: Broker) -> None:
+    screen.wait_for("AGAIN")
+    fault = broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    screen.wait_for("CLUSTER_AUTHORIZATION_FAILED")
+    fault.stop()
+    screen.wait_for("groups 1, members 1")
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(screen: Screen) -> None:
+    screen.wait_for("there is no share group")
+    os.killpg(screen.process.pid, signal.SIGINT)
+    assert screen.end() == 130
+    assert "\x1b[?1049l" in screen.sent
+    assert "Traceback" not in screen.sent
