@@ -59,13 +59,21 @@ class Child:
 
     def cpu_seconds(self) -> float:
         """What it has used so far, by its own account. Only while it says nothing else."""
+        return float(self.ask("", _END_DEADLINE_S))
+
+    def ask(self, line: str, seconds: float) -> str:
+        """Says this to it; the line that it answers with, in so much time."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        line = next_line(self.lines, time.monotonic() + _END_DEADLINE_S)
+        return self.hear(seconds)
+
+    def hear(self, seconds: float) -> str:
+        """The next line."""
+        line = next_line(self.lines, time.monotonic() + seconds)
         if line.text is None:
             raise self.failure("ended early")
-        return float(line.text)
+        return line.text
 
     def failure(self, what: str) -> ChildError:
         self._complaints.seek(0)

@@ -23,6 +23,9 @@ NEWEST_RELEASE = RELEASES[-1]
 TOOLS = "tools-4.3.1"
 # The runtimes we meet don't all carry a Java compiler.
 COMPILER = "compiler-3.42.0"
+# The newest whose parts are published at all; its token provider isn't, and the one of 4.0.0 does.
+SPARK_SOURCE_RELEASE = "4.2.0"
+SPARK_SOURCE = f"spark-sql-kafka-{SPARK_SOURCE_RELEASE}"
 
 
 def _kafka(name: str, release: str) -> Module:
@@ -32,11 +35,20 @@ def _kafka(name: str, release: str) -> Module:
 # Kafka leaves the choice of a logger to its packagers; without one a broker's log stays empty.
 _LOGGER = Module("org.slf4j", "slf4j-simple", "1.7.36")
 
+
+def _spark(name: str, release: str) -> Module:
+    return Module("org.apache.spark", f"{name}_2.13", release)
+
+
 _SETS = {
     **{release: Wanted((_kafka("kafka_2.13", release), _LOGGER)) for release in RELEASES},
     # kafka-tools-api isn't published for 4.4.0; the broker runs with the one before.
     "4.4.0": Wanted((_kafka("kafka_2.13", "4.4.0"), _LOGGER), (_kafka("kafka-tools-api", "4.3.1"),)),
     TOOLS: Wanted((_kafka("kafka-tools", "4.3.1"), _LOGGER)),
+    SPARK_SOURCE: Wanted(
+        (_spark("spark-sql-kafka-0-10", SPARK_SOURCE_RELEASE),),
+        (_spark("spark-token-provider-kafka-0-10", "4.0.0"),),
+    ),
     COMPILER: Wanted((Module("org.eclipse.jdt", "ecj", "3.42.0"),)),
 }
 

@@ -1,0 +1,43 @@
+"""A query's runner without Spark: acquires a topic micro-batch by micro-batch, and accepts each with the next."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from kshare.spark.options import ReadOptions
+from kshare.spark.ranges import Token
+from kshare.spark.runner import Runner
+from tools.benches.contenders.arguments import arguments, end_of_input, say
+
+
+def acquire(given: dict[str, str]) -> None:
+    options = {
+        "kafka.bootstrap.servers": given["bootstrap"],
+        "group": given["group"],
+        "subscribe": given["topic"],
+    }
+    runner = Runner(ReadOptions.parse(options, is_streaming=True))
+    wanted = int(given["records"])
+    seen, began, cpu = 0, 0.0, 0.0
+    token = Token()
+    while seen < wanted:
+        latest = runner.latest(token, None)
+        if not began and latest is not None:
+            # Joining the group and importing aren't what a record costs; so the first micro-batch isn't counted.
+            began, cpu = time.perf_counter(), time.process_time()
+            wanted -= sum(map(len, latest.acquired))
+        elif latest is not None:
+            seen += sum(map(len, latest.acquired))
+        if latest is not None:
+            runner.read(token, latest)
+            runner.commit(token)
+            token = latest
+    told = {"records": seen, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
+    say(json.dumps(told))
+    runner.stop()
+
+
+if __name__ == "__main__":
+    end_of_input()
+    acquire(arguments())

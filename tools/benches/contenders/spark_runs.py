@@ -1,0 +1,104 @@
+"""A Spark of its own that reads a topic as often as it is told to: a line of JSON says how, a line of JSON answers.
+
+Runs under whichever PySpark its interpreter has, so it needs nothing of kshare's but the format's name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tools.spark import session
+
+_DEADLINE_S = 600.0
+_POLL_S = 0.02
+_WARM_UP = 5
+"""Micro-batches at a query's start that aren't counted: the first ones compile code and start workers."""
+_SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
+
+
+def view(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
+    """All of a batch DataFrame into a sink that drops it; planning is part of it."""
+    started, spent = time.perf_counter(), _cpu_seconds()
+    frame = spark.read.format(wish["format"]).options(**wish["options"]).load()
+    frame.write.format("noop").mode("overwrite").save()
+    told = {"seconds": time.perf_counter() - started, "cpu": _cpu_seconds() - spent}
+    return {**told, "rows": frame.count() if wish.get("counts") else 0}
+
+
+def stream(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
+    """Micro-batches, one right after the other, until so many rows have gone by behind the first ones."""
+    if wish["format"] == "prepared":
+        from tools.benches.contenders.spark_twin import PreparedRows
+
+        spark.dataSource.register(PreparedRows)
+    frame = spark.readStream.format(wish["format"]).options(**wish["options"]).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", wish["checkpoint"]).start()
+    try:
+        return _measure(query, wish["rows"])
+    finally:
+        query.stop()
+
+
+def _measure(query: StreamingQuery, rows: int) -> dict[str, float]:
+    deadline = time.monotonic() + _DEADLINE_S
+    while True:
+        if query.exception() is not None:
+            raise RuntimeError(str(query.exception()))
+        full = [one for one in query.recentProgress if one["numInputRows"]][_WARM_UP:]
+        seen = list(itertools.accumulate(one["numInputRows"] for one in full))
+        if len(full) > 2 and seen[-2] >= rows:
+            break
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{seen[-1:]} of {rows} rows in time, {len(full)} micro-batches")
+        time.sleep(_POLL_S)
+    begin, end = (datetime.fromisoformat(full[at]["timestamp"]) for at in (0, -1))
+    took = sorted(one["durationMs"]["triggerExecution"] for one in full[:-1])
+    return {
+        "rows": seen[-2] / (end - begin).total_seconds(),
+        "batch": seen[-2] / len(took),
+        "median": took[len(took) // 2],
+        "least": took[0],
+    }
+
+
+def _cpu_seconds() -> float:
+    """Of everything that was started here and lives: the JVM and its Python workers."""
+    ticks = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                ticks += (int(fields[11]) + int(fields[12])) * (int(fields[3]) == os.getsid(0))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+RUNS: dict[str, Callable[[SparkSession, Mapping[str, Any]], dict[str, float]]] = {
+    "view": view,
+    "stream": stream,
+}
+
+
+def main() -> None:
+    settings = dict(word.split("=", 1) for word in sys.argv[1:])
+    spark = session("local[2]", {**_SETTINGS, **settings})
+    print(json.dumps({"spark": spark.version}), flush=True)
+    for line in sys.stdin:
+        wish = json.loads(line)
+        print(json.dumps(RUNS[wish["run"]](spark, wish)), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A streaming source in Python that does nothing but hand over prepared rows: the shortest micro-batch there can be.
+
+Its rows have the columns of Kafka's, and as many bytes; every micro-batch is the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+_TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+}
+
+
+class PreparedRows(DataSource):
+    """Options: `rows` of a micro-batch, `partitions`, `bytes` of a value."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "prepared"
+
+    def schema(self) -> str:
+        return (
+            "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+            "timestampType int"
+        )
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return _Reader({name: int(value) for name, value in self.options.items()})
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, wish: dict[str, int]) -> None:
+        self._wish = wish
+        self._batch = 0
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"batch": 0}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        self._batch += 1
+        return {"batch": self._batch}
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
+        return [InputPartition(number) for number in range(self._wish["partitions"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield _prepared(self._wish["rows"] // self._wish["partitions"], self._wish["bytes"], partition.value)
+
+
+@functools.cache
+def _prepared(rows: int, size: int, partition: int) -> pa.RecordBatch:
+    values: dict[str, Any] = {
+        "key": [None] * rows,
+        "value": [bytes(size)] * rows,
+        "topic": ["prepared"] * rows,
+        "partition": [partition] * rows,
+        "offset": list(range(rows)),
+        "timestamp": [0] * rows,
+        "timestampType": [0] * rows,
+    }
+    arrays = [pa.array(values[name], kind) for name, kind in _TYPES.items()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(_TYPES))

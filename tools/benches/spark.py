@@ -1,0 +1,139 @@
+"""`format("kshare")` beside what else Spark can read: Kafka's own source, a rate source, rows that are simply there.
+
+View: all of a topic through a batch DataFrame into a sink that drops it; Kafka's source reads the same records, under
+the PySpark that it was built for. Both have done it several times before they are measured: a JVM is slow at first.
+Stream: micro-batches, one right after the other, each with as many rows as the group's locks allow. They are bounded by
+that many rows in the shortest micro-batch there can be, which is measured as well: a Python source that hands over
+prepared rows. A rate source of as many rows says what a micro-batch costs where there is no Python at all.
+Driver: the query's member on its own, acquiring and accepting; CPU time of its whole process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+
+from tools.benches import programs
+from tools.benches.broker import RELEASE, broker, fresh_group
+from tools.benches.child import children
+from tools.benches.filling import filled_topic
+from tools.benches.measure import progress
+from tools.benches.spark_processes import Spark, kafkas, ours
+from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.wishes import Wishes
+from tools.kafka.jars import SPARK_SOURCE_RELEASE
+
+RECORDS = 2_000_000
+PARTITIONS = 4
+SIZE = 100
+LOCKS = (2_000, 10_000)
+"""Kafka's default, and the most that this broker allows."""
+ROUNDS = 5
+_WARM_UPS = 8
+_STREAMED = 30
+"""Micro-batches measured, about."""
+_ROWS, _LATENCY, _CPU, _DRIVER = "rows", "micro-batch", "CPU", "driver's CPU"
+_DEADLINE_S = 300.0
+
+
+def study(wishes: Wishes) -> Study:
+    records = wishes.records or RECORDS
+    trials: dict[str, Trial] = {
+        "kshare view": partial(_kshare_view, records),
+        "Kafka's source": partial(_kafka_view, records),
+    }
+    contests = [Contest(figure, "kshare view", "Kafka's source") for figure in (_ROWS, _CPU)]
+    for locks in LOCKS:
+        rows = PARTITIONS * locks
+        bound = f"prepared rows, {rows:,} each"
+        trials[bound] = partial(
+            _stream, "prepared", {"rows": rows, "partitions": PARTITIONS, "bytes": SIZE}, rows
+        )
+        trials[f"rate source, {rows:,} each"] = partial(
+            _stream, "rate-micro-batch", {"rowsPerBatch": rows, "numPartitions": PARTITIONS}, rows
+        )
+        for settle in ("sink", "checkpoint"):
+            name = f"kshare stream, {locks:,} locks, {settle}"
+            trials[name] = partial(_kshare_stream, records, locks, settle)
+            contests.append(Contest(_ROWS, name, bound))
+    trials["kshare driver"] = partial(_driver, records)
+    return Study("spark", _remarks(records), _FIGURES, trials, contests)
+
+
+_FIGURES = (
+    Figure(_ROWS, "a second", more_is_better=True),
+    Figure(_LATENCY, "milliseconds, median"),
+    Figure(_CPU, "microseconds a row, JVM and Python together", form=".3f"),
+    Figure(_DRIVER, "microseconds an acquired record", form=".3f"),
+)
+
+
+def _remarks(records: int) -> list[str]:
+    return [
+        f"Kafka {RELEASE}; {records:,} records of {SIZE} bytes in {PARTITIONS} partitions; local[2]",
+        f"Kafka's source is that of Spark {SPARK_SOURCE_RELEASE}, the newest that can be had, under its own PySpark",
+        "a stream's ratio to prepared rows is its share of the bound: partitions x locks a shortest micro-batch",
+    ]
+
+
+@functools.cache
+def _topic(records: int) -> str:
+    return filled_topic(PARTITIONS, records, SIZE)
+
+
+def _kshare_view(records: int) -> Mapping[str, float]:
+    return _view(ours(), "kshare", records, group=fresh_group(), subscribe=_topic(records))
+
+
+def _kafka_view(records: int) -> Mapping[str, float]:
+    return _view(kafkas(), "kafka", records, startingOffsets="earliest", subscribe=_topic(records))
+
+
+def _view(spark: Spark, source: str, records: int, **options: str) -> Mapping[str, float]:
+    given = {"kafka.bootstrap.servers": broker().bootstrap, **options}
+    if source not in _warm:
+        for number in range(_WARM_UPS):
+            progress(f"spark: {source}, warming up {number + 1}/{_WARM_UPS}")
+            answer = spark.run("view", source, given, counts=not number)
+            if not number and answer["rows"] != records:
+                raise ValueError(f"{source} gave {answer['rows']:,} of {records:,} rows")
+        _warm.add(source)
+    told = spark.run("view", source, given)
+    return {_ROWS: records / told["seconds"], _CPU: 1e6 * told["cpu"] / records}
+
+
+_warm: set[str] = set()
+
+
+def _kshare_stream(records: int, locks: int, settle: str) -> Mapping[str, float]:
+    given = {
+        "kafka.bootstrap.servers": broker().bootstrap,
+        "group": fresh_group({"share.partition.max.record.locks": str(locks)}),
+        "subscribe": _topic(records),
+        "settle": settle,
+    }
+    return _stream("kshare", given, PARTITIONS * locks)
+
+
+def _stream(source: str, options: Mapping[str, object], rows: int) -> Mapping[str, float]:
+    with tempfile.TemporaryDirectory() as checkpoint:
+        # Even so large a topic is at its end some day: fewer micro-batches where they are large.
+        count = min(_STREAMED * rows, RECORDS // 2)
+        told = ours().run("stream", source, options, rows=count, checkpoint=checkpoint)
+    return {_ROWS: told["rows"], _LATENCY: told["median"]}
+
+
+def _driver(records: int) -> Mapping[str, float]:
+    command = programs.python(
+        "spark_driver",
+        bootstrap=broker().bootstrap,
+        group=fresh_group({"share.partition.max.record.locks": str(LOCKS[-1])}),
+        topic=_topic(records),
+        records=records,
+    )
+    with children([command]) as (running, _):
+        told = json.loads(running[0].hear(_DEADLINE_S))
+    return {_ROWS: told["records"] / told["seconds"], _DRIVER: 1e6 * told["cpu"] / told["records"]}

@@ -1,0 +1,72 @@
+"""Sparks to measure, each in a process that lives as long as the study: ours, and one for Kafka's own source.
+
+Kafka's source needs the PySpark that it was built for, which is installed beside ours, once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.benches import programs
+from tools.benches.child import Child
+from tools.benches.measure import progress
+from tools.kafka.jars import SPARK_SOURCE, SPARK_SOURCE_RELEASE, install
+from tools.spark import environment
+
+_INSTALL_DEADLINE_S = 1200.0
+_START_S = 300.0
+_RUN_S = 900.0
+_ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+"""What else was fetched is in PySpark already."""
+
+
+class Spark:
+    """One process; it does what it is asked, one thing after the other."""
+
+    def __init__(self, pyspark: Path | None = None, settings: Sequence[str] = ()) -> None:
+        variables = environment()
+        path = [variables["PYTHONPATH"]] if pyspark is None else [str(pyspark), variables["PYTHONPATH"]]
+        wanted = {name: variables[name] for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
+        words = [f"{name}={value}" for name, value in {**wanted, "PYTHONPATH": ":".join(path)}.items()]
+        module = "tools.benches.contenders.spark_runs"
+        self._child = Child(["env", *words, sys.executable, "-m", module, *settings])
+        atexit.register(self._child.end)
+        self.release: str = json.loads(self._child.hear(_START_S))["spark"]
+
+    def run(self, name: str, source: str, options: Mapping[str, object], **more: object) -> dict[str, Any]:
+        given = {key: str(value) for key, value in options.items()}
+        wish = {"run": name, "format": source, "options": given, **more}
+        answer: dict[str, Any] = json.loads(self._child.ask(json.dumps(wish), _RUN_S))
+        return answer
+
+
+@functools.cache
+def ours() -> Spark:
+    progress("spark: starting")
+    return Spark()
+
+
+@functools.cache
+def kafkas() -> Spark:
+    progress("spark: starting the one of Kafka's source")
+    release = f"pyspark=={SPARK_SOURCE_RELEASE}"
+    home = programs.built(release.encode(), "pyspark", lambda folder: _install(release, folder))
+    jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(_ITS_JARS)]
+    return Spark(home, [f"spark.jars={','.join(jars)}"])
+
+
+def _install(release: str, folder: Path) -> None:
+    progress(f"installing {release}")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, release],
+        check=True,
+        timeout=_INSTALL_DEADLINE_S,
+        stdin=subprocess.DEVNULL,
+    )
