@@ -1,0 +1,105 @@
+"""What Spark's executors read, from logs with holes: the backlog of a group, and what a lease has acquired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import anyio
+import pytest
+from pyspark.sql import SparkSession
+
+from kshare.spark import lease
+from kshare.spark.backlog import BacklogReader
+from kshare.spark.connections import close_connections
+from kshare.spark.leased import lease_reader
+from kshare.spark.options import ReadOptions
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.test_compaction import COMPACTED, LEFT, WRITTEN, stored
+from tests.integration.behaviour.test_isolation import ABORTED, COMMITTED, produce_in_transactions
+from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, take
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+NO_SPARK = cast(SparkSession, None)
+"""The readers are what Spark would call."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    yield
+    close_connections()
+
+
+def options(queue: WorkQueue) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": queue.broker.bootstrap,
+        "group": queue.group,
+        "subscribe": queue.topic,
+    }
+
+
+def rows(queue: WorkQueue, token: str | None = None) -> list[tuple[int, bytes]]:
+    """Offsets and values of the view, or of what a lease has."""
+    reader = (
+        BacklogReader(ReadOptions.parse(options(queue), is_streaming=False))
+        if token is None
+        else lease_reader(token, {})
+    )
+    batches = [batch for task in reader.partitions() for batch in reader.read(task)]
+    return [
+        (offset, value)
+        for batch in batches
+        for offset, value in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    ]
+
+
+def leased(queue: WorkQueue) -> list[tuple[int, bytes]]:
+    with lease(NO_SPARK, options(queue), max_wait=DEADLINE_S) as held:
+        return rows(queue, held.token)
+
+
+async def test_what_compaction_has_left_is_read_and_nothing_is_missed(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue(topic=COMPACTED)
+    await queue.send([b"old"] * 5, key=b"often")
+    await queue.send([b"stale", b"last"], key=b"often")
+    await queue.send([b"a", b"b", b"a", b"b"])
+    with anyio.fail_after(DEADLINE_S):
+        while [offset for offset in await stored(queue) if offset < WRITTEN] != LEFT:
+            await anyio.sleep(0.2)
+            await queue.produce(1)
+    left = await stored(queue)
+    found = await in_thread(rows, queue)
+    assert [offset for offset, _ in found] == left
+    assert [value for _, value in found][: len(LEFT)] == [b"last", b"a", b"b"]
+    assert await in_thread(leased, queue) == found
+    assert await in_thread(rows, queue) == [], "accepted when the lease ended"
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+async def test_aborted_records_are_read_by_those_alone_who_want_them(
+    fresh_queue: FreshQueue, isolation: str
+) -> None:
+    """Of a group that doesn't, brokers leave them out of acquired ranges; of a view we do it ourselves."""
+    queue = fresh_queue(settings={"share.isolation.level": isolation})
+    await in_thread(produce_in_transactions, queue)
+    wanted = COMMITTED if isolation == "read_committed" else [*COMMITTED[:2], *ABORTED, *COMMITTED[2:]]
+    found: list[tuple[int, bytes]] = []
+    with anyio.fail_after(DEADLINE_S):
+        # A producer needn't wait for its transaction's mark, and before that the view ends.
+        while [value for _, value in found] != wanted:
+            found = await in_thread(rows, queue)
+    assert await in_thread(leased, queue) == found
+
+
+async def test_what_is_settled_is_left_out_of_the_view(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue()
+    await queue.produce(10)
+    async with queue.consumer(acknowledgement="explicit") as source:
+        for record in await take(source, 9):
+            if record.offset % 3 == 0:
+                record.accept()
+            elif record.offset % 3 == 1:
+                record.reject()
+        await source.commit()
+    assert [offset for offset, _ in await in_thread(rows, queue)] == [2, 5, 9]
