@@ -15,7 +15,11 @@ from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
-WITH_BROKER = [path for path in DOCUMENTS if BROKER in path.read_text(encoding="utf-8")]
+IN_SPARK = {"spark.md"}
+"""Run by tests/spark, where there is a Spark."""
+WITH_BROKER = [
+    path for path in DOCUMENTS if BROKER in path.read_text(encoding="utf-8") and path.name not in IN_SPARK
+]
 
 
 def test_there_are_some() -> None:
