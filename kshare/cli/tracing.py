@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.admin.config import admin_settings
 from kshare.cli.cluster import options_of
+from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.traffic_capture import TrafficCapture
 from kshare.cli.traffic_view import Show, TrafficView
@@ -32,10 +33,20 @@ def run_trace(
     server: str | None, properties: Path | None, listen: str, write: Path | None, show: Show
 ) -> None:
     settings = admin_settings(None, options_of(server, properties))
-    (where,) = parse_addresses(listen)
+    where = _parse_listen(listen)
     with ExitStack() as files:
         capture = TrafficCapture(files.enter_context(write.open("wb"))) if write else None
         anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where)
+
+
+def _parse_listen(text: str) -> Address:
+    """As addresses are elsewhere; port 0 stands for any that is free."""
+    host, _, port = text.rpartition(":")
+    is_any = port == "0"
+    addresses = parse_addresses(f"{host}:1" if is_any else text)
+    if len(addresses) != 1:
+        raise Failure("--listen takes one address")
+    return (addresses[0][0], 0) if is_any else addresses[0]
 
 
 async def _trace(

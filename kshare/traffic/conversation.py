@@ -115,8 +115,8 @@ class Conversation:
         correlation_id = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
         found = self._pending.get(correlation_id) if len(frame) >= _CORRELATION_BYTES else None
         if found is None:
-            self.strays += 1
             self._tell(frame, time, None, is_request=False)
+            yield from self._stray(frame, time)
             return
         if self._has_holes:
             yield from self._overtaken(correlation_id)
@@ -128,6 +128,13 @@ class Conversation:
         if isinstance(response, SaslHandshakeResponse) and found.version == 0 and not response.error_code:
             self._takes_tokens = True
         yield found
+
+    def _stray(self, frame: memoryview, time: float) -> Iterator[Exchange]:
+        self.strays += 1
+        if not self._has_holes:
+            problem = f"an answer of {len(frame)} bytes to nothing that was asked"
+            nothing = memoryview(b"")
+            yield Exchange(self.connection, -1, 0, 0, None, time, nothing, None, time, frame, None, problem)
 
     def _overtaken(self, correlation_id: int) -> Iterator[Exchange]:
         """Brokers answer in the order of the questions: the answers to older ones fell into the hole."""

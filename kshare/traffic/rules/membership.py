@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kshare.protocol.error_codes import ErrorCode
 from kshare.traffic.findings import Level, Remark, Remarks, Rule
 from kshare.traffic.holdings import Member
 from kshare.traffic.ledger import Beat, Ledger, Step
@@ -38,12 +39,13 @@ class MemberId(Rule):
     name = "member-id"
     level = Level.HARMFUL
     about = (
-        "Member ids are UUIDs in Kafka's form, 22 letters of base64. Kafka 4.1 answers ShareFetch with "
-        "UNKNOWN_SERVER_ERROR for any other; later releases take them."
+        "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 answers "
+        "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases take them."
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        if not _UUID.fullmatch(step.turn.member):
+        is_refused = step.turn.error == ErrorCode.UNKNOWN_SERVER_ERROR
+        if is_refused and not _UUID.fullmatch(step.turn.member):
             yield Remark(step.member, f"member id {step.turn.member!r}", "all")
 
 

@@ -1,0 +1,80 @@
+"""`kshare trace` in a process of its own: where it listens, and what it has said when it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cli.running import DEADLINE, KSHARE, ROOT
+
+
+class Trace:
+    """With --json; `events` are there when it has ended."""
+
+    def __init__(self, bootstrap: str, folder: Path, *arguments: str) -> None:
+        self.capture = folder / "capture.pcapng"
+        self.events: list[Any] = []
+        self._out, self._err = folder / "trace.out", folder / "trace.err"
+        options = ("--listen", "127.0.0.1:0", "--json", "--write", str(self.capture), "-b", bootstrap)
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                [*KSHARE, "trace", *options, *arguments], stdout=out, stderr=err, cwd=ROOT
+            )
+
+    def wait_until_it_listens(self) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while "\n" not in self._out.read_text():
+            assert self._process.poll() is None, self.errors
+            assert time.monotonic() < deadline, "it doesn't begin"
+            time.sleep(0.02)
+
+    @property
+    def address(self) -> str:
+        """What clients take for the cluster."""
+        with self._out.open() as out:
+            address: str = json.loads(out.readline())["address"]
+        return address
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text()
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> int:
+        """The exit code."""
+        self._process.send_signal(how)
+        code = self._process.wait(DEADLINE)
+        self.events = [json.loads(line) for line in self._out.read_text().splitlines()]
+        return code
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def of_type(self, kind: str) -> list[Any]:
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def summary(self) -> Any:
+        (event,) = self.of_type("summary")
+        return event
+
+    @property
+    def rules(self) -> set[str]:
+        return {event["rule"] for event in self.of_type("finding")}
+
+
+@contextmanager
+def tracing(bootstrap: str, folder: Path, *arguments: str) -> Iterator[Trace]:
+    """Ended by the test, or by force."""
+    trace = Trace(bootstrap, folder, *arguments)
+    try:
+        trace.wait_until_it_listens()
+        yield trace
+    finally:
+        trace.kill()

@@ -1,0 +1,96 @@
+"""Real clients against real brokers through `kshare trace`: all of it is decoded, and nobody is blamed.
+
+The clients are Apache's (Java), confluent-kafka (C) and ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, ShareConsumer
+
+from kshare import sync
+from tests.cli.tracing import Trace, tracing
+from tests.integration.conftest import FreshGroup, FreshTopic
+from tools.kafka.cluster import Cluster
+from tools.kafka.tool import run_tool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java]
+
+RECORDS = 2000
+DEADLINE_S = 60
+
+
+def java(address: str, topic: str, group: str) -> None:
+    run_tool(
+        "org.apache.kafka.tools.ShareConsumerPerformance",
+        *("--bootstrap-server", address, "--topic", topic, "--group", group, "--num-records", str(RECORDS)),
+    )
+
+
+def java_console(address: str, topic: str, group: str) -> None:
+    said = run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        *("--bootstrap-server", address, "--topic", topic, "--group", group),
+        *("--max-messages", str(RECORDS), "--timeout-ms", "30000"),
+    )
+    assert len(said.stdout.splitlines()) == RECORDS
+
+
+def confluent(address: str, topic: str, group: str) -> None:
+    consumer = ShareConsumer({"bootstrap.servers": address, "group.id": group})
+    consumer.subscribe([topic])
+    seen = 0
+    deadline = time.monotonic() + DEADLINE_S
+    while seen < RECORDS and time.monotonic() < deadline:
+        seen += sum(1 for message in consumer.poll(timeout=0.5) if not message.error())
+    consumer.poll(timeout=0.5)  # says that the last ones are accepted
+    consumer.close()
+    assert seen >= RECORDS
+
+
+def ours(address: str, topic: str, group: str) -> None:
+    with sync.ShareConsumer(address, group=group, topics=[topic]) as consumer:
+        for number, _ in enumerate(consumer, 1):
+            if number == RECORDS:
+                break
+
+
+@pytest.mark.parametrize("client", [java, java_console, confluent, ours], ids=lambda one: one.__name__)
+def test_all_is_decoded_and_clean_runs_are_left_in_peace(
+    kafka: Cluster,
+    fresh_topic: FreshTopic,
+    fresh_group: FreshGroup,
+    tmp_path: Path,
+    client: Callable[[str, str, str], None],
+) -> None:
+    topic, group = fresh_topic(2), fresh_group()
+    with tracing(kafka.bootstrap, tmp_path) as trace:
+        produce(trace.address, topic)
+        client(trace.address, topic, group)
+        assert trace.end() == 0
+    assert trace.errors == ""
+    assert trace.summary["undecoded"] == 0
+    assert trace.of_type("finding") == []
+    (member,) = [one for one in trace.summary["members"] if one["group"] == group]
+    assert member["acquired"] >= RECORDS
+    assert (
+        member["acknowledged"]["accept"] >= RECORDS - 1
+    )  # ours asks for the next before it accepts the last
+    assert all_exchanges_are_through_the_proxy(trace, kafka)
+
+
+def produce(address: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": address})
+    for number in range(RECORDS):
+        producer.produce(topic, b"record %d" % number, partition=number % 2)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def all_exchanges_are_through_the_proxy(trace: Trace, kafka: Cluster) -> bool:
+    """Bootstrap and the broker's own address are different listeners; sessions are opened on the latter only."""
+    shared = {one["server"] for one in trace.of_type("exchange") if one["api"] == "ShareFetch"}
+    return shared == {kafka.bootstrap}
