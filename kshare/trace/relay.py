@@ -1,7 +1,7 @@
-"""One connection of a client, passed on to a broker: requests as they come, answers frame by frame.
+"""One connection of a client, passed on to a broker, both ways.
 
-Decides when something is passed on: at once, before anybody looks at it. Answers with addresses in them are changed
-first. The watcher sees what the broker said, not what the client was told.
+Decides when something is passed on: at once, before anybody looks at it. The watcher sees what the broker said, not
+what the client was told.
 """
 
 from __future__ import annotations
@@ -15,21 +15,15 @@ import anyio
 from anyio.abc import ByteStream
 
 from kshare.errors import DecodeError
-from kshare.net.frame_reader import FrameReader
 from kshare.net.tcp import TcpStream
-from kshare.protocol.frames import MAX_FRAME
-from kshare.protocol.messages import ApiVersionsResponse
-from kshare.trace.addresses import decode_if_addressed, encode, limit_versions, places
+from kshare.trace.answers import AnswerStream, Move
 from kshare.trace.heads import Asked, HeadReader
 
 _CHUNK = 256 * 1024
-_COPIED = 64 * 1024
-"""Up to here size and frame are put together into one packet; above, the copy would cost more."""
+_IDLE_S = 0.01
 _TLS_HELLO = b"\x16\x03"
 
 Endpoint = tuple[str, int]
-Move = Callable[[str, int], Awaitable[Endpoint]]
-"""A broker's address → where clients find it here."""
 
 
 class Tap(Protocol):
@@ -71,6 +65,7 @@ class Relay:
         self._heads = HeadReader()
         self._asked: dict[int, Asked] = {}
         self._seen: deque[tuple[bool, bytes | memoryview, float]] = deque()
+        self._news = anyio.Event()
         self._ended_by_client = True
 
     async def run(self) -> None:
@@ -79,6 +74,7 @@ class Relay:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._until_end, self._pass_requests, tasks.cancel_scope, True)
                 tasks.start_soon(self._until_end, self._pass_answers, tasks.cancel_scope, False)
+                tasks.start_soon(self._look_when_idle)
         finally:
             self._look()
         self._tap.closed(time(), by_client=self._ended_by_client)
@@ -115,34 +111,22 @@ class Relay:
             chunk = await self._client.receive(_CHUNK)
 
     async def _pass_answers(self) -> None:
-        frames = FrameReader(self._server, MAX_FRAME, lambda said: None)
+        answers = AnswerStream(self._asked, self._move)
         while True:
-            frame = await frames.next_frame()
-            now = time()
-            self._seen.append((False, _size(frame), now))
-            self._seen.append((False, frame, now))
-            asked = self._asked.pop(int.from_bytes(frame[:4], "big", signed=True), None)
-            changed = await self._changed(asked, frame) if asked else None
-            await self._send_answer(frame if changed is None else memoryview(changed))
+            chunk = await _receive(self._server)
+            self._seen.append((False, chunk, time()))
+            async for piece in answers.feed(chunk):
+                await self._client.send(piece)
+            self._news.set()
+
+    async def _look_when_idle(self) -> None:
+        """Looking takes about as long as the next request needs to come: it is passed on first, and then looked at
+        while the broker works. Only where no request comes somebody has to remember."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            await anyio.sleep(_IDLE_S)
             self._look()
-
-    async def _send_answer(self, frame: memoryview) -> None:
-        if len(frame) <= _COPIED:
-            await self._client.send(_size(frame) + bytes(frame))
-        else:
-            await self._client.send(_size(frame))
-            await self._client.send(frame)
-
-    async def _changed(self, asked: Asked, frame: memoryview) -> bytes | None:
-        answer = decode_if_addressed(asked.api_key, asked.version, frame)
-        if answer is None:
-            return None
-        if isinstance(answer, ApiVersionsResponse):
-            return encode(answer, asked.version, frame) if limit_versions(answer) else None
-        found = list(places(answer))
-        for place in found:
-            place.host, place.port = await self._move(place.host, place.port)
-        return encode(answer, asked.version, frame) if found else None
 
     def _look(self) -> None:
         """What was passed on, in the order in which it came: no answer before its question."""
@@ -154,5 +138,8 @@ class Relay:
                 self._tap.server_sends(data, at)
 
 
-def _size(frame: memoryview) -> bytes:
-    return len(frame).to_bytes(4, "big")
+async def _receive(stream: ByteStream) -> bytes | memoryview:
+    if not isinstance(stream, TcpStream):
+        return await stream.receive(_CHUNK)
+    room = memoryview(bytearray(_CHUNK))
+    return room[: await stream.receive_into(room)]
