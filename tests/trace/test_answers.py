@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import anyio
 import pytest
@@ -141,8 +140,7 @@ def test_what_is_no_stream_of_frames_is_refused() -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=20))
 def test_heads_of_requests_are_read_however_they_are_cut(sizes: list[int]) -> None:
-    def request(*fields: Any) -> bytes:
-        key, version, number, rest = fields
+    def request(key: int, version: int, number: int, rest: int) -> bytes:
         body = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big") + bytes(rest)
         return len(body).to_bytes(4, "big") + body
 
