@@ -76,9 +76,11 @@ class TrafficView:
 
     def note(self, text: str) -> None:
         """Something that is no traffic."""
-        if not self._show.is_json:
+        if self._show.is_json:
+            self._json({"type": "note", "text": text})
+        else:
             self._screen.line((text, FAINT))
-            self._screen.done()
+        self._screen.done()
 
     def summary(self, summary: Summary) -> None:
         if self._show.is_json:

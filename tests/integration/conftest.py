@@ -43,6 +43,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         path = metafunc.definition.path
         is_for_all = "behaviour" in path.parts or path.stem in EMBEDDED_TOO
         brokers = [*TESTED_RELEASES, *([EMBEDDED] if is_for_all else [])]
+        if (only := metafunc.definition.get_closest_marker("release")) is not None:
+            brokers = [*only.args]
         metafunc.parametrize("kafka", brokers, indirect=True, scope="session")
 
 

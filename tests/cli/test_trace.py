@@ -1,0 +1,274 @@
+"""`kshare trace` between clients and the embedded broker: who behaves badly is named, secrets stay so."""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import subprocess
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from confluent_kafka import Producer
+
+from kshare import sync
+from kshare.protocol.messages import (
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
+)
+from kshare.protocol.messages import share_acknowledge_request as acknowledging
+from kshare.protocol.messages import share_fetch_request as fetching
+from kshare.testing import Broker
+from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare
+from tests.cli.tracing import Trace, tracing
+from tests.helpers.plain_client import PlainClient, plain_client
+
+MEMBER = "JdbWNY3-Qq-V0wi6Y3fsFg"
+RENEW, ACCEPT, RELEASE = b"\x04", b"\x01", b"\x02"
+PASSWORD = "s=cr,t"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config(
+            "shippers",
+            {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "1000"},
+        )
+        broker.produce("orders", [b"%d" % number for number in range(300)])
+        yield broker
+
+
+class Rogue:
+    """A member without manners, on one connection."""
+
+    def __init__(self, client: PlainClient, topic_id: bytes) -> None:
+        self._client = client
+        self._topic_id = topic_id
+
+    def fetch(self, epoch: int, *acks: tuple[int, int, bytes], **fields: int | bool) -> int:
+        """The error code."""
+        batches = [fetching.AcknowledgementBatch(*ack) for ack in acks]
+        topics = [fetching.FetchTopic(self._topic_id, [fetching.FetchPartition(0, batches)])]
+        limits = {
+            "max_wait_ms": 10,
+            "min_bytes": 1,
+            "max_records": 10,
+            "batch_size": 10,
+            "share_acquire_mode": 1,
+        }
+        request = ShareFetchRequest("shippers", MEMBER, epoch, topics=topics)
+        for name, value in (limits | fields).items():
+            setattr(request, name, value)
+        return self._client.ask(request).error_code
+
+    def acknowledge(self, epoch: int, *acks: tuple[int, int, bytes], is_renewing: bool = False) -> None:
+        batches = [acknowledging.AcknowledgementBatch(*ack) for ack in acks]
+        topics = [
+            acknowledging.AcknowledgeTopic(self._topic_id, [acknowledging.AcknowledgePartition(0, batches)])
+        ]
+        self._client.ask(ShareAcknowledgeRequest("shippers", MEMBER, epoch, is_renewing, topics))
+
+
+def test_a_client_without_manners_is_told_all_it_does_wrong(broker: Broker, tmp_path: Path) -> None:
+    topic_id = broker.call(lambda: broker.state.cluster.topics["orders"].id)
+    with tracing(broker.bootstrap, tmp_path) as trace:
+        with plain_client(endpoint(trace)) as client:
+            client.ask(ShareGroupHeartbeatRequest("shippers", MEMBER, 0, None, ["orders"]))
+            rogue = Rogue(client, topic_id)
+            rogue.fetch(0, (0, 9, ACCEPT))  # acks-at-epoch-0, turned-away
+            rogue.fetch(0)  # 0-9
+            rogue.fetch(5)  # skipped-epoch
+            rogue.acknowledge(1, (0, 1, ACCEPT), (50, 59, ACCEPT))  # not-acquired, good-with-bad
+            rogue.acknowledge(2, (0, 1, ACCEPT))
+            rogue.acknowledge(3, (0, 1, ACCEPT))  # settled-twice
+            rogue.acknowledge(4, (2, 4, ACCEPT * 2))  # types-length
+            rogue.acknowledge(5, (2, 4, ACCEPT), (4, 5, ACCEPT))  # ranges-out-of-order
+            rogue.acknowledge(6, (2, 4, b"\x07"))  # unknown-type
+            rogue.acknowledge(7, (2, 4, RENEW))  # renew-unsaid
+            rogue.fetch(8, (2, 4, RENEW), is_renew_ack=True)  # renew-and-fetch
+            for epoch in range(8, 19):
+                rogue.acknowledge(epoch, (2, 4, RENEW), is_renewing=True)  # endless-renewals
+            time.sleep(1.1)  # the lock's duration
+            rogue.acknowledge(19, (5, 9, ACCEPT))  # after-the-lock
+            rogue.fetch(0)
+            rogue.acknowledge(1, (30, 31, ACCEPT))
+            for _ in range(3):
+                rogue.fetch(0)  # session-resets
+        with plain_client(endpoint(trace)) as client:
+            rogue = Rogue(client, topic_id)
+            rogue.fetch(0)
+            for epoch in range(1, 60):
+                rogue.fetch(epoch, max_wait_ms=0)  # small-fetches, then busy-polling
+            for epoch in range(60, 112):
+                rogue.fetch(epoch, max_wait_ms=0)
+        assert trace.end() == 0
+    assert trace.errors == ""
+    assert trace.summary["undecoded"] == 0
+    assert trace.rules >= {
+        "acks-at-epoch-0",
+        "after-the-lock",
+        "busy-polling",
+        "endless-renewals",
+        "good-with-bad",
+        "not-acquired",
+        "ranges-out-of-order",
+        "renew-and-fetch",
+        "renew-unsaid",
+        "session-left-open",
+        "session-resets",
+        "settled-twice",
+        "skipped-epoch",
+        "small-fetches",
+        "turned-away",
+        "types-length",
+        "unknown-type",
+    }
+
+
+def test_all_nodes_of_a_cluster_are_found_through_it(tmp_path: Path) -> None:
+    with Broker(topics={"orders": 3}, nodes=3) as broker:
+        broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+        for partition in range(3):
+            broker.produce("orders", [b"x"] * 10, partition=partition)
+        with tracing(broker.bootstrap, tmp_path) as trace:
+            with sync.ShareConsumer(trace.address, group="shippers", topics=["orders"]) as consumer:
+                records = iter(consumer)
+                for _ in range(15):
+                    next(records)
+                broker.move_leader("orders", 0, 2)
+                broker.move_leader("orders", 1, 3)
+                broker.produce("orders", [b"y"] * 10, partition=0)
+                seen = [next(records).value for _ in range(20)]
+                assert b"y" in seen
+            assert trace.end() == 0
+        servers = {one["server"] for one in trace.of_type("exchange") if one["api"] == "ShareFetch"}
+        assert servers == set(broker.bootstrap.split(","))
+        assert trace.summary["undecoded"] == 0
+
+
+def test_tls_and_a_login_towards_the_cluster(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path / 'ca.pem'}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="alice" password="{PASSWORD}";\n'
+    )
+    with (
+        Broker(topics={"orders": 1}, tls=context, users={"alice": PASSWORD}) as broker,
+        tracing(broker.bootstrap, tmp_path, "--command-config", str(properties)) as trace,
+    ):
+        produce(trace, {})
+        assert trace.end() == 0
+        assert [record.value for record in broker.records("orders")] == [b"hello"]
+    assert {one["api"] for one in trace.of_type("exchange")} >= {"Metadata", "Produce"}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_clients_log_in_themselves_and_their_secrets_stay_secret(tmp_path: Path, mechanism: str) -> None:
+    with (
+        Broker(topics={"orders": 1}, users={"alice": PASSWORD}) as broker,
+        tracing(broker.bootstrap, tmp_path, "--verbose") as trace,
+    ):
+        login = {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": PASSWORD}
+        produce(trace, {"security.protocol": "SASL_PLAINTEXT", **login})
+        assert trace.end() == 0
+        assert [record.value for record in broker.records("orders")] == [b"hello"]
+    assert trace.summary["undecoded"] == 0
+    logins = [one for one in trace.of_type("exchange") if one["api"] == "SaslAuthenticate"]
+    assert logins
+    assert all(set(b64decode(one["request"]["authBytes"])) == set(b"*") for one in logins)
+    captured = trace.capture.read_bytes()
+    assert PASSWORD.encode() not in captured
+    assert b"alice" not in captured
+    assert b"hello" in captured
+
+
+def test_filters_choose_what_is_shown(broker: Broker, tmp_path: Path) -> None:
+    with tracing(broker.bootstrap, tmp_path, "--group", "shippers", "--api", "sharefetch") as trace:
+        with sync.ShareConsumer(trace.address, group="shippers", topics=["orders"]) as consumer:
+            next(iter(consumer))
+        assert trace.end(signal.SIGTERM) == 0
+    assert {one["api"] for one in trace.of_type("exchange")} == {"ShareFetch"}
+    assert trace.summary["exchanges"] > len(trace.of_type("exchange"))
+
+
+def test_only_what_the_linter_finds(broker: Broker, tmp_path: Path) -> None:
+    topic_id = broker.call(lambda: broker.state.cluster.topics["orders"].id)
+    with tracing(broker.bootstrap, tmp_path, "--lint") as trace:
+        with plain_client(endpoint(trace)) as client:
+            Rogue(client, topic_id).fetch(7)
+            Rogue(client, topic_id).fetch(0, (0, 0, ACCEPT))
+        assert trace.end() == 0
+    assert trace.of_type("exchange") == []
+    assert "acks-at-epoch-0" in trace.rules
+
+
+def test_it_ends_when_nobody_reads_it(broker: Broker) -> None:
+    command = [*KSHARE, "trace", "-b", broker.bootstrap, "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[-1]
+        process.stdout.close()
+        with pytest.raises(AssertionError):
+            ask_for_ever(("127.0.0.1", int(address.rpartition(":")[2])))
+        assert process.wait(DEADLINE) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def test_what_cannot_be_done_is_said_on_a_line(broker: Broker, tmp_path: Path) -> None:
+    for arguments, reason in (
+        (("--listen", broker.bootstrap), "can't listen at"),
+        (("--listen", "nonsense"), "nonsense"),
+        (("--error", "NO_SUCH_THING"), "Kafka has no such error"),
+        (("--write", str(tmp_path / "no" / "where")), "No such file"),
+    ):
+        done = kshare("trace", "-b", broker.bootstrap, *arguments)
+        assert done.code in (1, 2)
+        assert reason in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_a_cluster_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> None:
+    with Broker() as broker:
+        gone = broker.bootstrap
+    with tracing(gone, tmp_path) as trace:
+        with pytest.raises((AssertionError, ConnectionError)), plain_client(endpoint(trace)):
+            pass
+        assert trace.end() == 0
+    assert [event["type"] for event in trace.events] == ["listening", "note", "summary"]
+    assert "can't reach" in trace.events[1]["text"]
+
+
+def ask_for_ever(address: tuple[str, int]) -> None:
+    """Ends with what `PlainClient` says when somebody hangs up."""
+    with plain_client(address) as client:
+        while True:
+            client.ask(ShareGroupHeartbeatRequest("shippers", MEMBER, -1, None, None))
+
+
+def endpoint(trace: Trace) -> tuple[str, int]:
+    host, _, port = trace.address.rpartition(":")
+    return host, int(port)
+
+
+def produce(trace: Trace, options: dict[str, str]) -> None:
+    producer = Producer({"bootstrap.servers": trace.address, **options})
+    producer.produce("orders", b"hello")
+    assert producer.flush(DEADLINE) == 0
