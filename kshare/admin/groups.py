@@ -49,6 +49,7 @@ async def describe_share_group(router: Router, group: str) -> GroupDescription:
         group=found.group_id,
         state=found.group_state,
         coordinator=node,
+        coordinator_address=router.address_of(node),
         epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
         assignor=found.assignor_name,

@@ -36,6 +36,8 @@ class GroupDescription:
     state: str
     coordinator: int
     """The node that keeps the group."""
+    coordinator_address: str
+    """Where it is: host:port."""
     epoch: int
     assignment_epoch: int
     """Behind `epoch` while the next assignment is being made."""

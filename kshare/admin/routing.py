@@ -14,6 +14,7 @@ from typing import TypeVar
 import anyio
 
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
@@ -55,6 +56,7 @@ class Router:
     def __init__(self, pool: Pool, limit: float) -> None:
         self._pool = pool
         self._limit = limit
+        self._coordinators: dict[int, str] = {}
 
     async def persist(self, step: Callable[[float], Awaitable[T]]) -> T:
         """`step` is given the deadline, and done again while its error is one that passes."""
@@ -105,6 +107,10 @@ class Router:
             return node, await self.ask(node, request, problems, deadline, is_repeatable=is_repeatable)
 
         return await self.persist(step)
+
+    def address_of(self, coordinator: int) -> str:
+        """Of a node that has answered as a coordinator."""
+        return self._coordinators[coordinator]
 
     async def ask(
         self,
@@ -176,6 +182,7 @@ class Router:
         )
         found = answer.coordinators[0]
         self._pool.learn({found.node_id: (found.host, found.port, None)})
+        self._coordinators[found.node_id] = format_address((found.host, found.port))
         return found.node_id
 
 

@@ -26,7 +26,9 @@ def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json
     screen.done()
 
 
-def show_groups(cluster: Cluster, names: Sequence[str], parts: Sequence[str], is_json: bool) -> None:
+def show_groups(
+    cluster: Cluster, names: Sequence[str], parts: Sequence[str], verbose: bool, is_json: bool
+) -> None:
     """Those named, or all; each with the parts that are asked for."""
     found = cluster.run(lambda admin: _collect(admin, names, parts))
     screen = Screen()
@@ -38,7 +40,7 @@ def show_groups(cluster: Cluster, names: Sequence[str], parts: Sequence[str], is
         for index, part in enumerate(parts):
             if index:
                 screen.line(("", ""))
-            _PARTS[part](screen, found)
+            _PARTS[part](screen, found, verbose)
     screen.done()
 
 
@@ -67,13 +69,13 @@ async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str
     ]
 
 
-def _show_state(screen: Screen, found: Found) -> None:
+def _show_state(screen: Screen, found: Found, verbose: bool) -> None:
     heads = ["GROUP", "STATE", "COORDINATOR", "EPOCH", "ASSIGNMENT", "ASSIGNOR", "MEMBERS"]
     rows = [
         (
             one.group,
             one.state,
-            one.coordinator,
+            f"{one.coordinator_address} ({one.coordinator})" if verbose else one.coordinator,
             one.epoch,
             one.assignment_epoch,
             one.assignor,
@@ -84,24 +86,40 @@ def _show_state(screen: Screen, found: Found) -> None:
     show(screen, heads, rows, ["COORDINATOR", "EPOCH", "ASSIGNMENT", "MEMBERS"])
 
 
-def _show_members(screen: Screen, found: Found) -> None:
-    heads = ["GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "ASSIGNED"]
+def _show_members(screen: Screen, found: Found, verbose: bool) -> None:
+    heads = [
+        "GROUP",
+        "MEMBER",
+        "CLIENT",
+        "HOST",
+        "EPOCH",
+        "ASSIGNED",
+        *(["RACK", "TOPICS"] if verbose else []),
+    ]
     rows = [
-        (group.group, one.member_id, one.client_id, one.host, one.epoch, _assigned(one.assignment))
+        (
+            *(group.group, one.member_id, one.client_id, one.host, one.epoch, _assigned(one.assignment)),
+            *((one.rack, " ".join(one.topics)) if verbose else ()),
+        )
         for group, _ in found
         for one in group.members
     ]
     show(screen, heads, rows, ["EPOCH"])
 
 
-def _show_offsets(screen: Screen, found: Found) -> None:
-    heads = ["GROUP", "TOPIC", "PARTITION", "START", "LAG"]
+def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
+    """The epoch is that of the partition's leader when it last stored anything."""
+    heads = ["GROUP", "TOPIC", "PARTITION", *(["EPOCH"] if verbose else []), "START", "LAG"]
     rows = [
-        (group.group, one.topic, one.partition, one.start_offset, one.lag)
+        (
+            *(group.group, one.topic, one.partition),
+            *((one.leader_epoch,) if verbose else ()),
+            *(one.start_offset, one.lag),
+        )
         for group, offsets in found
         for one in offsets
     ]
-    show(screen, heads, rows, ["PARTITION", "START", "LAG"])
+    show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
 
 
 _PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offsets}

@@ -78,6 +78,9 @@ def describe(
     offsets: Annotated[bool, typer.Option("--offsets", help="Start offsets and lag (the default).")] = False,
     members: Annotated[bool, typer.Option("--members", help="Who is in it, and what is assigned.")] = False,
     state: Annotated[bool, typer.Option("--state", help="State, coordinator, epochs.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Leaders' epochs, racks, subscriptions, addresses as well.")
+    ] = False,
     is_json: Json = False,
 ) -> None:
     """Offsets with lag, members, states."""
@@ -85,7 +88,7 @@ def describe(
     from kshare.cli.cluster import Cluster
 
     chosen = [name for name, is_on in (("state", state), ("members", members), ("offsets", offsets)) if is_on]
-    group_views.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], is_json)
+    group_views.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], verbose, is_json)
 
 
 @groups.command("reset-offsets")

@@ -68,6 +68,22 @@ def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
     assert second.split()[:4] == [group, "orders", "1", "0"]
 
 
+def test_more_is_said_when_asked_for(broker: Broker, run: Kshare) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], rack="north") as consumer:
+        consumer.subscribe(["orders", "returns"])
+        deadline = monotonic() + 20
+        while "orders returns" not in (done := run("groups", "describe", "--members", "--verbose")).out:
+            assert monotonic() < deadline, done
+            sleep(0.05)
+        heads, row = (line.split() for line in done.out.splitlines())
+        assert heads[-2:] == ["RACK", "TOPICS"]
+        assert row[-3:] == ["north", "orders", "returns"]
+        assert f"{broker.bootstrap} (1)" in run("groups", "describe", "--state", "--verbose").out
+    heads, first, _ = (line.split() for line in run("groups", "describe", "--verbose").out.splitlines())
+    assert heads == ["GROUP", "TOPIC", "PARTITION", "EPOCH", "START", "LAG"]
+    assert len(first) == 6
+
+
 def test_a_reset_is_a_dry_run_unless_told_otherwise(group: str, run: Kshare) -> None:
     done = run("groups", "reset-offsets", group, "--topic", "orders:0", "--to-earliest")
     assert done.code == 0

@@ -43,7 +43,8 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
             f"{topic}:0,1",
         ]
         (row,) = theirs(kafka, "--describe", "--group", group, "--state", "--verbose")
-        assert row[2:] == [
+        assert row[1:] == [
+            found["coordinator_address"],
             f"({found['coordinator']})",
             found["state"],
             str(found["epoch"]),
@@ -57,13 +58,23 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
     assert listed[group] == theirs_listed[group] == "Empty"
     (found,) = ours(kafka, "describe", group)
     offsets = [
-        [group, one["topic"], *map(shown, (one["partition"], one["start_offset"], one["lag"]))]
+        [
+            *(group, one["topic"]),
+            *map(shown, (one["partition"], one["leader_epoch"], one["start_offset"], one["lag"])),
+        ]
         for one in found["offsets"]
     ]
-    rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets"))
+    rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets", "--verbose"))
     # Kafka 4.1 knows no lag, and its tool has no column for it.
     assert rows == [row[: len(rows[0])] for row in offsets]
     assert len(rows) == 2
+    reset = ours(kafka, "reset-offsets", group, "--to-latest", "--topic", topic, "--dry-run")
+    rows = sorted(
+        theirs(kafka, "--reset-offsets", "--group", group, "--to-latest", "--topic", topic, "--dry-run")
+    )
+    assert rows == [
+        [group, one["topic"], *map(shown, (one["partition"], one["after"]))] for one in reset["offsets"]
+    ]
 
 
 def ours(kafka: Cluster, *words: str) -> Any:
