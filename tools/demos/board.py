@@ -48,7 +48,8 @@ def _records(scene: Scene) -> Table:
 
 def _sign(cell: Cell) -> tuple[str, str]:
     if cell.state in _COLOURS:
-        return cell.state[0], f"bold {_COLOURS[cell.state]}"
+        letter = cell.state[0]
+        return letter.upper() if cell.deliveries > 1 else letter, f"bold {_COLOURS[cell.state]}"
     if cell.state == WAITING:
         return str(cell.deliveries), "yellow"
     return _SIGNS.get(cell.state, ("?", "white"))
@@ -82,16 +83,24 @@ def _progress(scene: Scene) -> Table:
 
 
 def _legend() -> Text:
-    legend = Text("\n")
-    for sign, style, meaning in (
-        ("·", "bright_black", "not yet delivered"),
-        ("a", "bold bright_cyan", "in anna's hands"),
-        ("1", "yellow", "given back once\n"),
-        ("■", "green", "accepted"),
-        ("✗", "bold red", "archived"),
+    """Two lines under the board, signs in the colours that they have there."""
+    legend = Text()
+    for line in (
+        (
+            ("·", "bright_black", "not yet delivered"),
+            ("a", "bold bright_cyan", "in anna's hands"),
+            ("A", "bold bright_cyan", "there after other deliveries"),
+        ),
+        (
+            ("■", "green", "accepted"),
+            ("1", "yellow", "given back after so many deliveries"),
+            ("✗", "bold red", "archived: a dead letter"),
+        ),
     ):
-        legend.append(sign, style)
-        legend.append(f" {meaning}   ", "bright_black")
+        legend.append("\n")
+        for sign, style, meaning in line:
+            legend.append(sign, style)
+            legend.append(f" {meaning}   ", "bright_black")
     return legend
 
 
