@@ -18,6 +18,7 @@ from kshare.broker.counters import Counters
 from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
+from kshare.broker.rights import Rights
 from kshare.broker.transactions import Transactions
 from kshare.broker.upkeep import Upkeep
 
@@ -53,6 +54,7 @@ class Broker:
         self.transactions = Transactions(
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
+        self.rights = Rights(self.configs)
         self.faults = Faults()
         self.counters = Counters()
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)

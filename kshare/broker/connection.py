@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kshare.broker.cluster import Node
+from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.signals import Signal, wait_for_any
 
 if TYPE_CHECKING:
@@ -72,6 +74,15 @@ class Call:
     @property
     def now(self) -> int:
         return self.broker.clock.now()
+
+    def may(self, operation: Operation, on: On, name: str) -> bool:
+        connection = self.connection
+        return self.broker.rights.may(connection.principal, connection.peer, operation, on, name)
+
+    def need(self, operation: Operation, on: On, name: str) -> None:
+        """Raises Refusal for a client that lacks the right."""
+        if not self.may(operation, on, name):
+            raise Refusal(on.refusal, f"{operation.name.lower()} on {on.name.lower()} {name} isn't allowed")
 
     async def wait(self, signals: Iterable[Signal], until: int) -> bool:
         """Parks the request until a signal fires (True), or time is up or the client is gone (False).

@@ -1,6 +1,6 @@
 """What a listener asks of its clients: to encrypt, to log in, both or neither.
 
-There are no permissions: whoever is in may do everything.
+What somebody may do who is in, is the subject of `rights`.
 """
 
 from __future__ import annotations

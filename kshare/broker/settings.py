@@ -167,6 +167,7 @@ def _ranged(name: str, default: int, least: int, most: int, room: str = "share")
 
 
 BROKER_SETTINGS = (
+    Setting("authorizer.class.name", Kind.STRING, ""),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, "true"),
     Setting("default.replication.factor", Kind.INT, "1", 1),
     Setting("delete.topic.enable", Kind.BOOLEAN, "true"),
@@ -198,6 +199,7 @@ BROKER_SETTINGS = (
     Setting("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", 1),
     Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500", 0),
     Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50", 1),
+    Setting("super.users", Kind.STRING, ""),
     Setting("transaction.max.timeout.ms", Kind.INT, "900000", 1),
     Setting("transaction.state.log.num.partitions", Kind.INT, "50", 1),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
@@ -23,6 +24,7 @@ async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterSha
     if not call.broker.profile.can_alter_offsets:
         return AlterShareGroupOffsetsResponse()
     try:
+        call.need(Operation.READ, On.GROUP, request.group_id)
         if not request.group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
         check_coordinator(call, request.group_id)
@@ -48,6 +50,9 @@ def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGrou
 
 
 def _alter_topic(group: ShareGroup | None, name: str, asked: list[AskedRow], call: Call) -> Topic:
+    if not call.may(Operation.READ, On.TOPIC, name):
+        rows = [Row(row.partition_index, On.TOPIC.refusal, "not allowed") for row in asked]
+        return Topic(name, partitions=rows)
     topic = call.broker.cluster.find(name)
     if topic is None or group is None:
         rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
@@ -15,6 +16,7 @@ from kshare.protocol.messages.delete_share_group_offsets_response import (
 
 async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteShareGroupOffsetsResponse:
     try:
+        call.need(Operation.DELETE, On.GROUP, request.group_id)
         if not request.group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
         check_coordinator(call, request.group_id)
@@ -28,6 +30,8 @@ async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteS
 
 
 def _delete(group: ShareGroup, name: str, call: Call) -> Row:
+    if not call.may(Operation.READ, On.TOPIC, name):
+        return Row(name, error_code=On.TOPIC.refusal, error_message="not allowed")
     topic = call.broker.cluster.find(name)
     if topic is None or topic.id not in group.ready:
         return Row(name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message="no such topic")

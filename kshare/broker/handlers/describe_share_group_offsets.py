@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
@@ -28,6 +29,7 @@ async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Descr
 
 def _described(asked: AskedGroup, call: Call) -> Group:
     try:
+        call.need(Operation.DESCRIBE, On.GROUP, asked.group_id)
         if not asked.group_id:
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a group id is needed")
         check_coordinator(call, asked.group_id)
@@ -48,11 +50,14 @@ def _all_topics(group_id: str, call: Call) -> list[Topic]:
         topic.name: sorted(indexes)
         for topic_id, indexes in groups.find(group_id).ready.items()
         if (topic := call.broker.cluster.find(topic_id)) is not None
+        and call.may(Operation.DESCRIBE, On.TOPIC, topic.name)
     }
     return [_topic(group_id, name, indexes, call) for name, indexes in sorted(names.items())]
 
 
 def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
+    if not call.may(Operation.DESCRIBE, On.TOPIC, name):
+        return Topic(name, partitions=[Row(index, -1, error_code=On.TOPIC.refusal) for index in indexes])
     topic = call.broker.cluster.find(name)
     if topic is None:
         rows = [Row(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in indexes]

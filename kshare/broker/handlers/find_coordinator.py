@@ -7,11 +7,12 @@ import binascii
 
 from kshare.broker.cluster import COORDINATED_BY
 from kshare.broker.connection import Call
+from kshare.broker.rights import CLUSTER_NAME, On, Operation
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kshare.protocol.messages.find_coordinator_response import Coordinator
 
-_SHARE = 2
+_GROUP, _SHARE = 0, 2
 _SHARE_SINCE = 6
 _BATCHED_SINCE = 4
 
@@ -46,6 +47,10 @@ def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
         return ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
     if kind == _SHARE and not _is_share_key(key):
         return ErrorCode.INVALID_REQUEST, "a share coordinator's key is group:topicId:partition"
+    if kind == _GROUP and not call.may(Operation.DESCRIBE, On.GROUP, key):
+        return On.GROUP.refusal, None
+    if kind == _SHARE and not call.may(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME):
+        return On.CLUSTER.refusal, None
     return ErrorCode.NONE, None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.cluster import Partition, Topic, check_topic_name
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import MetadataRequest, MetadataResponse
@@ -23,7 +24,7 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     live = [node for node in cluster.nodes.values() if node.is_up]
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic) for topic in cluster.topics.values()]
+        topics = [_describe(topic) for topic in cluster.topics.values() if _may_see(topic.name, call)]
     else:
         topics = [_asked(wanted, request, call) for wanted in request.topics or []]
     return MetadataResponse(
@@ -38,10 +39,12 @@ def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -
     cluster = call.broker.cluster
     if wanted.topic_id != _NO_ID:
         found = cluster.find(wanted.topic_id)
-        if found is None:
+        if found is None or not _may_see(found.name, call):
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
         return _describe(found)
     name = wanted.name or ""
+    if not _may_see(name, call):
+        return MetadataResponseTopic(On.TOPIC.refusal, name)
     found = cluster.find(name)
     if found is not None:
         return _describe(found)
@@ -55,6 +58,10 @@ def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -
     except Refusal as refusal:
         return MetadataResponseTopic(refusal.code, name)
     return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+
+
+def _may_see(name: str, call: Call) -> bool:
+    return call.may(Operation.DESCRIBE, On.TOPIC, name)
 
 
 def _describe(topic: Topic) -> MetadataResponseTopic:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call, RefusedConnection
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -51,6 +52,7 @@ def _append(
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         partition = call.broker.cluster.led_partition(name, data.index, call.node)
+        call.need(Operation.WRITE, On.TOPIC, partition.topic.name)
         if partition.topic.is_internal:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients don't write to internal topics")
         _join_transaction(partition, data, request, call)

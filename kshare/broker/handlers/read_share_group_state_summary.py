@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import CLUSTER_NAME, On, Operation
 from kshare.protocol.messages import ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
 from kshare.protocol.messages.read_share_group_state_summary_request import PartitionData
 from kshare.protocol.messages.read_share_group_state_summary_response import (
@@ -35,6 +36,7 @@ def _summarize(group: str, topic_id: bytes, asked: PartitionData, call: Call) ->
     key = group, topic_id, asked.partition
     states = call.broker.share_states
     try:
+        call.need(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
         state = states.summary(key)
     except Refusal as refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.shares.acknowledging import settle
 from kshare.broker.shares.sessions import CLOSE, OPEN, TopicPartition
 from kshare.protocol.error_codes import ErrorCode
@@ -27,6 +28,7 @@ async def handle(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowled
 
 
 def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
+    call.need(Operation.READ, On.GROUP, request.group_id or "")
     if request.group_id is None or not request.member_id:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     if request.share_session_epoch == OPEN:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.shares.acknowledging import Batches, settle
 from kshare.broker.shares.fetching import Found, ShareFetching, Wish
 from kshare.broker.shares.led_partition import Handout
@@ -43,8 +44,9 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
         for topic in request.topics
         for partition in topic.partitions
     }
-    _check(request, said)
     group, member = str(request.group_id), str(request.member_id)
+    call.need(Operation.READ, On.GROUP, group)
+    _check(request, said)
     session = shares.session_for((group, member), request.share_session_epoch, call.connection)
     acks = {each: batches for each, batches in said.items() if batches}
     outcomes = settle(call, group, member, acks, request.is_renew_ack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.share_group import Member as GroupMember
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
@@ -24,10 +25,13 @@ async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDe
 
 def _described(group_id: str, call: Call) -> DescribedGroup:
     try:
+        call.need(Operation.DESCRIBE, On.GROUP, group_id)
         if not group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
         check_coordinator(call, group_id)
         group = call.broker.share_groups.find(group_id)
+        for name in {name for member in group.members.values() for name in member.topics}:
+            call.need(Operation.DESCRIBE, On.TOPIC, name)
     except Refusal as refusal:
         return DescribedGroup(refusal.code, refusal.message, group_id)
     return DescribedGroup(

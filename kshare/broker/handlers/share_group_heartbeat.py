@@ -5,6 +5,7 @@ from __future__ import annotations
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.assignor import TopicPartition
 from kshare.broker.share_groups.share_group import JOIN, LEAVE, Beat
 from kshare.protocol.error_codes import ErrorCode
@@ -23,6 +24,9 @@ async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupH
 
 
 def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    call.need(Operation.READ, On.GROUP, request.group_id)
+    for name in request.subscribed_topic_names or []:
+        call.need(Operation.DESCRIBE, On.TOPIC, name)
     _check(request)
     check_coordinator(call, request.group_id)
     beat = Beat(

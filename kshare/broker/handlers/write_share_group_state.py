@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import CLUSTER_NAME, On, Operation
 from kshare.broker.share_state.combining import StateBatch
 from kshare.broker.share_state.share_state import Said
 from kshare.protocol.messages import WriteShareGroupStateRequest, WriteShareGroupStateResponse
@@ -29,6 +30,7 @@ def _write(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> Par
     key = group, topic_id, asked.partition
     states = call.broker.share_states
     try:
+        call.need(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
         states.write(key, _said(asked))
     except Refusal as refusal:

@@ -2,7 +2,8 @@
 
 A state lives in the log partition that its key chooses. It is loaded when that partition is first asked for: after a
 restart nothing else has to be done. Old records are removed once every share-partition of a log partition has a newer
-snapshot; one that nobody writes to gets one from time to time, so that it doesn't hold up the others. Which node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
+snapshot; one that nobody writes to gets one from time to time, so that it doesn't hold up the others. Which
+node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.rights import On, Operation
 from kshare.broker.settings import Resource
 from kshare.broker.shares.delivery import Kind
 from kshare.broker.shares.sessions import TopicPartition
@@ -30,6 +31,7 @@ def settle(
     for topic_partition, batches in said.items():
         try:
             ranges = read_ranges(batches, is_renewal)
+            check_topic(call, topic_partition)
             led = call.broker.shares.find(group, topic_partition, call.node)
             if is_renewal:
                 _check_renewal(call, group, ranges)
@@ -39,6 +41,13 @@ def settle(
         else:
             outcomes[topic_partition] = None
     return outcomes
+
+
+def check_topic(call: Call, topic_partition: TopicPartition) -> None:
+    """Raises Refusal for a client that may not read the topic."""
+    topic = call.broker.cluster.find(topic_partition[0])
+    if topic is not None:
+        call.need(Operation.READ, On.TOPIC, topic.name)
 
 
 def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:

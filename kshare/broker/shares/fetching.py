@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kshare.broker.connection import Call
 from kshare.broker.refusal import Refusal
+from kshare.broker.shares.acknowledging import check_topic
 from kshare.broker.shares.led_partition import Handout, LedPartition, Look
 from kshare.broker.shares.sessions import ShareSession, TopicPartition
 from kshare.broker.signals import Signal
@@ -76,6 +77,7 @@ class ShareFetching:
             try:
                 if self._wish.max_bytes < 0:
                     raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"at most {self._wish.max_bytes} bytes")
+                check_topic(self._call, topic_partition)
                 led = self._call.broker.shares.led(self._session.group, topic_partition, self._call.node)
             except Refusal as refusal:
                 self._found[topic_partition] = refusal

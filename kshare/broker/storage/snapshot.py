@@ -6,11 +6,13 @@ a transaction to end are.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 from kshare.broker.broker import Broker
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.cluster import Partition, Topic
+from kshare.broker.rights import Rule
 from kshare.broker.settings import TABLES, Resource
 from kshare.broker.transactions import Transaction, TransactionState
 
@@ -31,6 +33,7 @@ def to_json(broker: Broker) -> dict[str, Any]:
             {"of": resource.name, "name": name, "values": values}
             for (resource, name), values in broker.configs.chosen.items()
         ],
+        "rules": [astuple(rule) for rule in broker.rights.rules],
         "next_producer_id": transactions.next_producer_id,
         "transactions": [_transaction(each) for each in transactions.by_id.values()],
         "pending_offsets": [
@@ -52,6 +55,8 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
     for kept in state["topics"]:
         partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in kept["partitions"]]
         broker.cluster.restore_topic(kept["name"], bytes.fromhex(kept["id"]), partitions)
+    for rule in state.get("rules", []):  # folders of before there were any
+        broker.rights.rules[Rule(*rule)] = None
     broker.transactions.next_producer_id = state["next_producer_id"]
     for producer_id, group, topic, index, *offset in state["pending_offsets"]:
         broker.classic_groups.offsets.commit_later(

@@ -12,6 +12,7 @@ from tests.integration.conversation import (
     state_scripts,
 )
 from tests.integration.conversation.talk import Entry, Talk
+from tools.kafka.listeners import User
 
 Script = Callable[[Talk], None]
 
@@ -22,8 +23,8 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
-def tell(script: Script, address: tuple[str, int]) -> list[Entry]:
-    """What the broker answered."""
-    with Talk(address) as talk:
+def tell(script: Script, address: tuple[str, int], user: User | None = None) -> list[Entry]:
+    """What the broker answered, to somebody who logs in as this user."""
+    with Talk(address, user) as talk:
         script(talk)
         return talk.log

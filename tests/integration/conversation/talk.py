@@ -27,6 +27,8 @@ from kshare.protocol.messages import (
     IncrementalAlterConfigsRequest,
     MetadataRequest,
     ProduceRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
 from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
@@ -34,6 +36,7 @@ from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
+from tools.kafka.listeners import User
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 Entry = tuple[str, Any]
@@ -55,12 +58,21 @@ _GROUP_RESOURCE, _SET = 32, 0
 class Connection:
     """A socket on which requests are sent now and answered later."""
 
-    def __init__(self, address: tuple[str, int], versions: dict[int, int]) -> None:
+    def __init__(self, address: tuple[str, int], versions: dict[int, int], user: User | None = None) -> None:
         self._socket = socket.create_connection(address, timeout=DEADLINE_S)
         self._splitter = FrameSplitter()
         self._arrived: list[memoryview] = []
         self._versions = versions
         self._numbers = itertools.count()
+        if user is not None:
+            self._log_in(user)
+
+    def _log_in(self, user: User) -> None:
+        words = ("", user.name, user.password)
+        for request in (SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest("\0".join(words).encode())):
+            version = self.send(request, 1)
+            answer: Any = self.receive(request.RESPONSE, version)
+            assert answer.error_code == 0, answer
 
     def send(self, request: Request[Any], version: int | None = None) -> int:
         """The highest version that both sides know, unless told otherwise; gives it."""
@@ -84,10 +96,12 @@ class Connection:
 class Talk:
     """A conversation; `log` has what was answered."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], user: User | None = None) -> None:
+        """`user`: as whom connections log in from now on."""
         self.log: list[Entry] = []
         self.mark = uuid.uuid4().hex[:6]
         self.topic_ids: dict[str, bytes] = {}
+        self.user = user
         self._address = address
         self._addresses: dict[str, tuple[str, int]] = {}
         self._names: dict[str, str] = {}
@@ -152,7 +166,7 @@ class Talk:
     def connection(self, name: str) -> Connection:
         if name not in self._connections:
             address = self._addresses.get(name, self._address)
-            self._connections[name] = Connection(address, self._versions)
+            self._connections[name] = Connection(address, self._versions, self.user)
         return self._connections[name]
 
     def send_to(self, name: str, address: tuple[str, int]) -> None:
@@ -262,3 +276,13 @@ def _place(item: Any) -> Any:
     if not isinstance(item, dict):
         return 0, ""
     return item.get("partitionIndex", item.get("partition", 0)), item.get("topicName", "")
+
+
+def codes(value: Any) -> set[int]:
+    """Every error code in what was answered."""
+    if isinstance(value, dict):
+        own = {each for key, each in value.items() if key.lower().endswith("errorcode")}
+        return own.union(*map(codes, value.values()))
+    if isinstance(value, list):
+        return set[int]().union(*map(codes, value))
+    return set()

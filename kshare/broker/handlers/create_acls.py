@@ -1,0 +1,33 @@
+"""CreateAcls v1-3: rules that hold at once, whether or not anybody is asked for rights."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.rights import Rule
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import CreateAclsRequest, CreateAclsResponse
+from kshare.protocol.messages.create_acls_request import AclCreation
+from kshare.protocol.messages.create_acls_response import AclCreationResult
+
+
+async def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+    if not call.broker.rights.is_asked:
+        refusal = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return CreateAclsResponse(results=[refusal for _ in request.creations])
+    return CreateAclsResponse(results=[_create(wanted, call) for wanted in request.creations])
+
+
+def _create(wanted: AclCreation, call: Call) -> AclCreationResult:
+    rule = Rule(
+        wanted.resource_type,
+        wanted.resource_name,
+        wanted.resource_pattern_type,
+        wanted.principal,
+        wanted.host,
+        wanted.operation,
+        wanted.permission_type,
+    )
+    if not rule.is_sound:
+        return AclCreationResult(ErrorCode.INVALID_REQUEST, "this can't be a rule")
+    call.broker.rights.add(rule)
+    return AclCreationResult(error_message=None)

@@ -1,0 +1,46 @@
+"""DeleteAcls v1-3: every rule that a filter fits."""
+
+from __future__ import annotations
+
+from kshare.broker.connection import Call
+from kshare.broker.rights import RuleFilter
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DeleteAclsRequest, DeleteAclsResponse
+from kshare.protocol.messages.delete_acls_request import DeleteAclsFilter
+from kshare.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsMatchingAcl
+
+
+async def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+    if not call.broker.rights.is_asked:
+        refusal = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return DeleteAclsResponse(filter_results=[refusal for _ in request.filters])
+    return DeleteAclsResponse(filter_results=[_delete(chosen, call) for chosen in request.filters])
+
+
+def _delete(asked: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
+    gone = call.broker.rights.remove(
+        RuleFilter(
+            asked.resource_type_filter,
+            asked.resource_name_filter,
+            asked.pattern_type_filter,
+            asked.principal_filter,
+            asked.host_filter,
+            asked.operation,
+            asked.permission_type,
+        )
+    )
+    rows = [
+        DeleteAclsMatchingAcl(
+            0,
+            None,
+            rule.resource_type,
+            rule.resource_name,
+            rule.pattern_type,
+            rule.principal,
+            rule.host,
+            rule.operation,
+            rule.permission_type,
+        )
+        for rule in gone
+    ]
+    return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
