@@ -26,7 +26,12 @@ def formatter_properties(incomplete: str) -> list[str]:
 
 def consume(
     topics: Annotated[list[str], typer.Option("--topic", "-t", help="May be given several times.")],
-    group: Annotated[str, typer.Option("--group", "-g", help="The share group.")] = "console-share-consumer",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", "-g", help="The share group; console-share-consumer, if nothing says another."
+        ),
+    ] = None,
     server: Server = None,
     properties: Annotated[
         Path | None,

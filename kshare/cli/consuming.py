@@ -28,6 +28,7 @@ from kshare.errors import AcknowledgeError
 
 Word = Literal["accept", "release", "reject"]
 
+_KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
 _QUIET_S = 3.0
 _AHEAD = 500
@@ -56,6 +57,8 @@ class Plan:
 class Books:
     """What was shown, and what became of it."""
 
+    is_open: bool = False
+    """Whether there was a cluster at all."""
     shown: int = 0
     unreadable: int = 0
     """Not shown, and rejected for that."""
@@ -99,13 +102,16 @@ def word(reject: bool, release: bool) -> Word:
     return "reject" if reject else "release" if release else "accept"
 
 
-def consume(cluster: Cluster, group: str, topics: list[str], plan: Plan, form: Form) -> None:
+def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, form: Form) -> None:
     books = Books()
-    options = {"group": group} | cluster.options | plan.options()
-    options |= {"topics": topics, "acknowledgement": "explicit", "on_settled": books.hear}
+    options: dict[str, Any] = {**cluster.options, **plan.options()}
+    from_file = options.pop("group.id", None)
+    options |= {"group": group or from_file or _KAFKAS_GROUP, "topics": topics}
+    options |= {"acknowledgement": "explicit", "on_settled": books.hear}
 
     async def work() -> None:
         async with ShareConsumer(**options) as consumer:
+            books.is_open = True
             showing = Showing(consumer, plan, form, books)
             try:
                 await (showing.ask_for_each() if plan.is_interactive else showing.show_all())
@@ -116,7 +122,8 @@ def consume(cluster: Cluster, group: str, topics: list[str], plan: Plan, form: F
     try:
         anyio.run(_until_terminated, work)
     finally:
-        _say(books.text())
+        if books.is_open:
+            _say(books.text())
     problem = books.problem()
     if problem:
         raise Failure(problem)

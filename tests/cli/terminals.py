@@ -11,7 +11,7 @@ import subprocess
 import termios
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.cli.running import DEADLINE, KSHARE, ROOT, without_colours
 
@@ -63,6 +63,10 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
+
+    def mode(self) -> list[Any]:
+        """How it treats keys now."""
+        return termios.tcgetattr(self._master)
 
     def end(self) -> int:
         """The exit code; fails when it doesn't end by itself."""

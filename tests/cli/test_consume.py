@@ -1,0 +1,278 @@
+"""`kshare consume` and an embedded broker: what it shows, and what becomes of what it showed and what it didn't."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from kshare.testing import Broker
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, kshare
+from tests.cli.terminals import Terminal
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """Ten records, for a group that has its name and begins at the beginning."""
+    name = f"orders-{next(_numbers)}"
+    broker.create_topic(name)
+    broker.set_group_config(name, {"share.auto.offset.reset": "earliest"})
+    broker.produce(name, [b"value %d" % number for number in range(10)], key=b"k", headers=[("h", b"1")])
+    return name
+
+
+def consume(topic: str, *words: str) -> Done:
+    return kshare("consume", "-t", topic, "-g", topic, *words)
+
+
+def left(run: Kshare, group: str) -> list[tuple[int, int, int]]:
+    """What the group's only share-partition hasn't settled: first and last offset, deliveries."""
+    (form,) = json.loads(run("state", group, "--json").out)
+    return [
+        (one["first"], one["last"], one["deliveries"])
+        for one in form["ranges"]
+        if one["state"] == "available"
+    ]
+
+
+def test_what_was_shown_is_accepted_and_no_more_is_taken(topic: str, run: Kshare) -> None:
+    done = consume(topic, "-n", "3")
+    assert done == Done(0, "value 0\nvalue 1\nvalue 2\n", "kshare: 3 records shown: 3 accepted\n")
+    assert left(run, topic) == [(3, 9, 0)]
+
+
+def test_other_words(topic: str, run: Kshare) -> None:
+    assert consume(topic, "-n", "2", "--release", "-f", r"%o\n").out == "0\n0\n"
+    assert left(run, topic) == [(0, 0, 2), (1, 9, 0)]
+    assert consume(topic, "-n", "2", "--reject", "-f", r"%o %d\n").out == "0 3\n1 1\n"
+    assert left(run, topic) == [(2, 9, 0)]
+    assert '"archived"' in run("state", topic, "--history", "--json").out
+
+
+def test_it_stops_when_nothing_comes(topic: str) -> None:
+    done = consume(topic, "--timeout-ms", "500")
+    assert done.out == "".join(f"value {number}\n" for number in range(10))
+    assert done.err == "kshare: 10 records shown: 10 accepted\n"
+    assert consume(topic, "--timeout-ms", "300") == Done(0, "", "kshare: 0 records shown\n")
+
+
+def test_forms(broker: Broker, topic: str, tmp_path: Path) -> None:
+    (record, *_) = broker.records(topic)
+    file = tmp_path / "formatter.properties"
+    file.write_text("print.key=true\nkey.separator=|\nprint.headers=true\n")
+    done = consume(topic, "-n", "1", "--formatter-config", str(file), "--property", "print.delivery=true")
+    assert done.out == "Delivery:1|h:1|k|value 0\n"
+    done = consume(
+        topic, "-n", "1", "-f", r"%t[%p]@%o %d %T %k/%K %s/%S %h %{header:h} %{header:x}%%\t!\x41\n"
+    )
+    assert done.out == f"{topic}[0]@1 1 {record.timestamp} k/1 value 1/7 h=1 1 %\t!A\n"
+    form = json.loads(consume(topic, "-n", "1", "--json", "--value-deserializer", "base64").out)
+    assert form == {
+        "topic": topic,
+        "partition": 0,
+        "offset": 2,
+        "timestamp": record.timestamp,
+        "timestamp_type": "create",
+        "delivery_count": 1,
+        "headers": [["h", "1"]],
+        "key": "k",
+        "value": "dmFsdWUgMg==",
+    }
+
+
+def test_json_lines_can_be_written_again(broker: Broker, topic: str) -> None:
+    broker.produce(topic, [b"\xff\0", None], headers=[("n", None), ("n", b"\xfe")])
+    copy = f"{topic}-copy"
+    lines = consume(topic, "-n", "12", "--json").out
+    assert kshare("produce", "-t", copy, "--input", "json", stdin=lines.encode()).code == 0
+    assert [(one.key, one.value, one.headers, one.timestamp) for one in broker.records(copy)] == [
+        (one.key, one.value, one.headers, one.timestamp) for one in broker.records(topic)
+    ]
+
+
+def test_what_cannot_be_read(topic: str, run: Kshare) -> None:
+    done = consume(topic, "-n", "2", "--value-deserializer", "LongDeserializer")
+    assert (done.code, done.out) == (1, "")
+    assert f"{topic}[0]@0: its value can't be read: a long has 8 bytes, not 7" in done.err
+    words = ["--value-deserializer", "org.apache.kafka.common.serialization.LongDeserializer"]
+    done = consume(topic, "-n", "2", "--reject-message-on-error", *words)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.endswith("kshare: 0 records shown: 2 rejected\n")
+    assert left(run, topic) == [(2, 9, 0)]
+
+
+def test_a_pipe_that_closes_gives_back_what_nobody_read(topic: str, run: Kshare) -> None:
+    for number in range(3):
+        done = subprocess.run(
+            [
+                "bash",
+                "-c",
+                f"{' '.join(KSHARE)} consume -t {topic} -g {topic} | head -n 2; exit ${{PIPESTATUS[0]}}",
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (141, f"value {number * 2}\nvalue {number * 2 + 1}\n")
+        assert done.stderr == "kshare: 2 records shown: 2 accepted\n"
+        first, _, deliveries = left(run, topic)[0]
+        assert first == number * 2 + 2
+        assert deliveries <= number + 1
+
+
+def test_a_reader_that_has_gone_ends_it_though_nothing_comes(topic: str) -> None:
+    with subprocess.Popen(
+        [*KSHARE, "consume", "-t", topic, "-g", topic],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for number in range(10):
+            assert process.stdout.readline() == b"value %d\n" % number
+        process.stdout.close()
+        assert process.wait(DEADLINE) == 141
+        assert process.stderr.read() == b"kshare: 10 records shown: 10 accepted\n"
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_it_and_what_was_shown_stays_accepted(
+    topic: str, run: Kshare, sign: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with (
+        out.open("wb") as file,
+        subprocess.Popen(
+            [*KSHARE, "consume", "-t", topic, "-g", topic], cwd=ROOT, stdout=file, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        deadline = monotonic() + DEADLINE
+        while out.read_bytes().count(b"\n") < 10:
+            assert monotonic() < deadline
+            sleep(0.01)
+        process.send_signal(sign)
+        _, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err.strip()) == (code, b"kshare: 10 records shown: 10 accepted")
+    assert run("state", topic, "--json").out.count('"available"') == 0
+
+
+def test_large_outputs_are_whole(broker: Broker) -> None:
+    broker.create_topic("large")
+    broker.set_group_config("large", {"share.auto.offset.reset": "earliest"})
+    values = [b"%d" % number + b"x" * (number % 25_000) for number in range(0, 160_000, 1000)] + [b"y"] * 2000
+    for start in (0, 40, 80, 120):
+        broker.produce("large", values[start : start + 40])
+    broker.produce("large", values[160:])
+    done = consume("large", "-n", str(len(values)))
+    assert done.out.encode() == b"".join(value + b"\n" for value in values)
+
+
+def test_on_a_terminal_data_sends_no_escape_sequences(broker: Broker, topic: str) -> None:
+    broker.produce(topic, ["\x1b]0;title\x07ä\t\xff".encode()])
+    with Terminal("consume", "-t", topic, "-g", topic, "-n", "11") as terminal:
+        assert terminal.end() == 0
+        assert "\N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}ä" in terminal.text
+        assert "\x1b" not in terminal.text
+
+
+def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
+    done = kshare("consume", "-t", topic, "-g", f"late-{topic}", "--timeout-ms", "3200")
+    assert done.code == 0
+    assert f"group late-{topic} is at the end of {topic}. A new group begins there" in done.err
+    assert f"kshare groups reset-offsets late-{topic} --topic {topic} --to-earliest --execute" in done.err
+
+
+def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None:
+    """While it waits at the prompt the lease is renewed: the lock lasts for a second, the wait for longer."""
+    broker.create_topic("asked")
+    settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "1000"}
+    broker.set_group_config("asked", settings)
+    broker.produce("asked", [b"value %d" % number for number in range(6)])
+    with Terminal("consume", "-t", "asked", "-g", "asked", "--interactive") as terminal:
+        for number, key, answer in ((0, "a", "accepted"), (1, "j", "rejected"), (2, "r", "released")):
+            shown = terminal.until("[q]uit? ")
+            assert f"asked[0]@{number}" in shown
+            assert "delivery 1" in shown
+            assert f"value {number}\n" in shown
+            terminal.type(key)
+            terminal.until(f"{answer}\n")
+        assert "asked[0]@2" in terminal.until("[q]uit? ")
+        terminal.type("n")
+        assert "renewed: locked for 1 s more" in terminal.until("[q]uit? ")
+        renewals = broker.call(lambda: broker.state.clock.now())
+        while broker.call(lambda: broker.state.clock.now()) < renewals + 2500:
+            sleep(0.05)
+        terminal.type("?")
+        terminal.until("[q]uit? ")
+        terminal.type("a")
+        terminal.until("accepted\n")
+        terminal.until("[q]uit? ")
+        terminal.type("q")
+        terminal.until("kshare: 5 records shown: 2 accepted, 1 rejected, 1 released\n")
+        assert terminal.end() == 0
+    assert left(run, "asked")[0][0] == 3
+
+
+def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
+    with Terminal("consume", "-t", topic, "-g", topic, "-i") as terminal:
+        before = terminal.mode()
+        terminal.until("[q]uit? ")
+        assert terminal.mode() != before
+        terminal.type("\x03")
+        terminal.until("1 record shown\n")
+        assert terminal.end() == 130
+        assert terminal.mode() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        ([], 2, "--topic"),
+        (["-t", "x", "--reject", "--release"], 2, "exclude each other"),
+        (["-t", "x", "--json", "-f", "%s"], 2, "exclude each other"),
+        (["-t", "x", "--json", "--property", "print.key=true"], 2, "exclude each other"),
+        (["-t", "x", "-f", "%q"], 2, "%q means nothing"),
+        (["-t", "x", "--property", "print.kez=true"], 2, "did you mean print.key?"),
+        (["-t", "x", "--value-deserializer", "lonk"], 2, "did you mean long?"),
+        (["-t", "x", "-X", "auto.offset.reset=earliest"], 1, "share.auto.offset.reset"),
+        (["-t", "x", "-X", "nonsense"], 1, "should be name=value"),
+        (["-t", "x", "-n", "0"], 2, "--max-messages"),
+    ],
+)
+def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+    done = run("consume", *words)
+    assert (done.code, done.out) == (code, "")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_the_clusters_address_and_the_group_come_from_a_file(
+    broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KSHARE_BOOTSTRAP_SERVER")
+    file = tmp_path / "consumer.properties"
+    file.write_text(f"bootstrap.servers={broker.bootstrap}\ngroup.id={topic}\nclient.id=file\n")
+    done = kshare("consume", "-t", topic, "--config", str(file), "-X", "client.id=me", "-n", "1")
+    assert (done.code, done.out) == (0, "value 0\n")
