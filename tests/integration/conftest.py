@@ -14,7 +14,7 @@ from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
 
 EMBEDDED = "embedded"
-EMBEDDED_TOO = {"test_first_slice", "test_membership"}
+EMBEDDED_TOO = {"test_first_slice", "test_membership", "test_state_command"}
 """Modules that run on the embedded broker as they are, like the whole behaviour suite."""
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 
