@@ -21,15 +21,12 @@ _LINES = (
     {"value": "8 bytes."},
 )
 _PARTS = ("timestamp", "partition", "offset", "delivery", "headers", "key", "value")
-_ALL = [f"print.{part}=true" for part in _PARTS]
-_OTHERS = ["print.key=true", "key.separator= | ", "null.literal=-"]
+_ALL = [*(f"print.{part}=true" for part in _PARTS), "key.separator= | ", "null.literal=-"]
 _LONG = ["value.deserializer=org.apache.kafka.common.serialization.LongDeserializer"]
 
 
-def said(kafka: Cluster, properties: list[str]) -> list[str]:
-    """Since 4.2 the tool prints that the old name is deprecated, among the records."""
-    name = "--property" if kafka.release.startswith("4.1") else "--formatter-property"
-    return [word for each in properties for word in (name, each)]
+def said(properties: list[str]) -> list[str]:
+    return [word for each in properties for word in ("--formatter-property", each)]
 
 
 def test_the_same_options_give_the_same_lines(
@@ -41,13 +38,12 @@ def test_the_same_options_give_the_same_lines(
         "produce", "-t", topic, "-b", kafka.bootstrap, "--input", "json", "--json", stdin=lines.encode()
     )
     assert json.loads(done.out)["records"] == len(_LINES)
-    for options in (_ALL, _OTHERS):
-        words = ["--topic", topic, *said(kafka, options), "--max-messages", str(len(_LINES))]
-        theirs = kafka.run_tool(_THEIRS, *words, "--group", fresh_group()).stdout
-        ours = kshare("consume", *words, "--group", fresh_group(), "--bootstrap-server", kafka.bootstrap)
-        assert ours.code == 0
-        assert ours.out == theirs
-        assert ours.err == f"kshare: {len(_LINES)} records shown: {len(_LINES)} accepted\n"
+    words = ["--topic", topic, *said(_ALL), "--max-messages", str(len(_LINES))]
+    theirs = kafka.run_tool(_THEIRS, *words, "--group", fresh_group()).stdout
+    ours = kshare("consume", *words, "--group", fresh_group(), "--bootstrap-server", kafka.bootstrap)
+    assert ours.code == 0
+    assert ours.out == theirs
+    assert ours.err == f"kshare: {len(_LINES)} records shown: {len(_LINES)} accepted\n"
 
 
 def test_what_cannot_be_read_is_rejected_likewise(
@@ -60,7 +56,7 @@ def test_what_cannot_be_read_is_rejected_likewise(
         == 0
     )
     groups = fresh_group(), fresh_group()
-    words = ["--topic", topic, *said(kafka, _LONG), "--reject-message-on-error", "--max-messages", "4"]
+    words = ["--topic", topic, *said(_LONG), "--reject-message-on-error", "--max-messages", "4"]
     theirs = kafka.run_tool(_THEIRS, *words, "--group", groups[0]).stdout
     ours = kshare("consume", *words, "--group", groups[1], "--bootstrap-server", kafka.bootstrap)
     assert ours.code == 0

@@ -88,7 +88,9 @@ def test_errors_say_what_to_write(
 
 def test_the_guides_examples(spark: SparkSession, orders_broker: Broker) -> None:
     fill(orders_broker, "orders", "shipping")
-    blocks = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     names: dict[str, object] = {"spark": spark}
     for block in blocks:
         exec(block.replace("localhost:9092", orders_broker.bootstrap), names)
