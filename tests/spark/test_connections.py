@@ -1,0 +1,60 @@
+"""Connections of a worker process: shared, bounded, and never inherited by a fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from multiprocessing.connection import Connection as Pipe
+
+import pytest
+
+from kshare.admin.log_offsets import EARLIEST, log_offsets
+from kshare.net.settings import NetSettings
+from kshare.spark.connections import Connections, close_connections, connections
+from kshare.testing import Broker
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    yield
+    close_connections()
+
+
+def settings(client_id: str, bootstrap: str = "127.0.0.1:9") -> NetSettings:
+    return NetSettings.parse(bootstrap, client_id=client_id)
+
+
+def first_offset(shared: Connections) -> int:
+    place = ("orders", 0)
+    return shared.submit(log_offsets, shared.router, [place], EARLIEST).result(60)[place]
+
+
+def test_equal_settings_share_and_too_many_clusters_close_the_oldest() -> None:
+    first = connections(settings("0"))
+    assert connections(settings("0")) is first
+    others = [connections(settings(str(number))) for number in range(1, 5)]
+    assert len({id(one) for one in others}) == 4
+    assert connections(settings("0")) is not first
+    with pytest.raises(RuntimeError):
+        first.submit(log_offsets, first.router, [], EARLIEST)
+
+
+def _in_child(bootstrap: str, pipe: Pipe) -> None:
+    pipe.send(first_offset(connections(settings("forked", bootstrap))))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_makes_connections_of_its_own() -> None:
+    """As Spark's daemon makes its workers, should it have read anything itself."""
+    with Broker(topics={"orders": 1}) as broker:
+        mine = connections(settings("forked", broker.bootstrap))
+        assert first_offset(mine) == 0
+        forking = multiprocessing.get_context("fork")
+        here, there = forking.Pipe()
+        child = forking.Process(target=_in_child, args=(broker.bootstrap, there))
+        child.start()
+        assert here.poll(60)
+        assert here.recv() == 0
+        child.join(60)
+        assert child.exitcode == 0
+        assert first_offset(mine) == 0
