@@ -30,8 +30,8 @@ def acquire(given: dict[str, str]) -> None:
         elif latest is not None:
             seen += sum(map(len, latest.acquired))
         if latest is not None:
-            runner.read(token, latest)
             runner.commit(token)
+            runner.read(token, latest)
             token = latest
     told = {"records": seen, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
     say(json.dumps(told))
