@@ -70,7 +70,8 @@ def _show_member(screen: Screen, member: MemberSums) -> None:
         (member.client_id or "a client without a name", NAME), (f" of {member.group} ({member.member})", "")
     )
     again = f", {member.redelivered:,} of them not for the first time" if member.redelivered else ""
-    lines = [f"{member.fetches:,} fetches acquired {member.acquired:,} records{again}"]
+    fetches, records = _counted(member.fetches, "fetch", "es"), _counted(member.acquired, "record")
+    lines = [f"{fetches} acquired {records}{again}"]
     renewals = TYPE_NAMES[RENEW]
     types = [f"{name} {count:,}" for name, count in member.acknowledged.items() if name != renewals]
     settled = sum(count for name, count in member.acknowledged.items() if name != renewals)
@@ -81,18 +82,22 @@ def _show_member(screen: Screen, member: MemberSums) -> None:
             f"{duration_text(member.latency_99_s or 0)} (99 %), {duration_text(member.latency_max_s or 0)} (longest)"
         )
     if renewed := member.acknowledged.get(renewals):
-        lines.append(f"renewed {renewed:,} locks")
+        lines.append(f"renewed {_counted(renewed, 'lock')}")
     if member.refused:
-        lines.append(f"{member.refused:,} acknowledgements were refused")
+        lines.append(f"{_counted(member.refused, 'acknowledgement')} refused")
     if member.resets:
-        lines.append(f"sessions were reset {member.resets:,} times")
+        lines.append(f"{_counted(member.resets, 'session')} lost")
     if member.next_deadline_s is not None:
         lines.append(
-            f"holds {member.held:,} records; the first lock runs out in {member.next_deadline_s:.1f} s"
+            f"holds {_counted(member.held, 'record')}; the first lock runs out in {member.next_deadline_s:.1f} s"
         )
     for line in lines:
         _paragraph(screen, line, "  ")
     screen.line(("", ""))
+
+
+def _counted(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def _api_row(one: ApiSums) -> tuple[object, ...]:

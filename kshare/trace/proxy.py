@@ -18,6 +18,7 @@ from kshare.errors import ConfigError, KshareError
 from kshare.net.addresses import Address, format_address
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
+from kshare.trace.backlog import Backlog
 from kshare.trace.relay import Endpoint, Relay, Watcher
 from kshare.trace.upstream import Upstream
 
@@ -35,6 +36,7 @@ class Proxy:
         self._upstream = Upstream(settings)
         self._ports: dict[Address, int] = {}
         self._first_port = listen[1]
+        self._backlog = Backlog()
         self._tasks: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[Address] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -45,6 +47,7 @@ class Proxy:
         if len(bootstrap) == 1:
             self._ports[bootstrap[0]] = self._first_port
         async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._backlog.run)
             self._tasks.start_soon(self._serve, listener, bootstrap)
             task_status.started((self._listen[0], self._first_port))
 
@@ -111,4 +114,4 @@ class Proxy:
             async with server:
                 name = format_address(address)
                 tap = self._watcher.opened(whence, where, name, time())
-                await Relay(client, server, name, tap, move, self._watcher.note).run()
+                await Relay(client, server, name, tap, move, self._watcher.note, self._backlog).run()

@@ -6,8 +6,8 @@ what the client was told.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import time
 from typing import Protocol
 
@@ -17,10 +17,10 @@ from anyio.abc import ByteStream
 from kshare.errors import DecodeError
 from kshare.net.tcp import TcpStream
 from kshare.trace.answers import AnswerStream, Move
+from kshare.trace.backlog import Backlog
 from kshare.trace.heads import Asked, HeadReader
 
 _CHUNK = 256 * 1024
-_IDLE_S = 0.01
 _TLS_HELLO = b"\x16\x03"
 
 Endpoint = tuple[str, int]
@@ -55,6 +55,7 @@ class Relay:
         tap: Tap,
         move: Move,
         note: Callable[[str], None],
+        backlog: Backlog,
     ) -> None:
         self._client = client
         self._server = server
@@ -62,10 +63,9 @@ class Relay:
         self._tap = tap
         self._move = move
         self._note = note
+        self._backlog = backlog
         self._heads = HeadReader()
         self._asked: dict[int, Asked] = {}
-        self._seen: deque[tuple[bool, bytes | memoryview, float]] = deque()
-        self._news = anyio.Event()
         self._ended_by_client = True
 
     async def run(self) -> None:
@@ -74,9 +74,8 @@ class Relay:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._until_end, self._pass_requests, tasks.cancel_scope, True)
                 tasks.start_soon(self._until_end, self._pass_answers, tasks.cancel_scope, False)
-                tasks.start_soon(self._look_when_idle)
         finally:
-            self._look()
+            self._backlog.look()
         self._tap.closed(time(), by_client=self._ended_by_client)
 
     async def _until_end(
@@ -103,39 +102,20 @@ class Relay:
             )
             return
         while True:
-            self._seen.append((True, chunk, time()))
+            self._backlog.add(partial(self._tap.client_sends, chunk, time()))
             for asked in self._heads.feed(chunk):
                 self._asked[asked.correlation_id] = asked
             await self._server.send(chunk)
-            self._look()
+            self._backlog.look()
             chunk = await self._client.receive(_CHUNK)
 
     async def _pass_answers(self) -> None:
         answers = AnswerStream(self._asked, self._move)
         while True:
             chunk = await _receive(self._server)
-            self._seen.append((False, chunk, time()))
+            self._backlog.add(partial(self._tap.server_sends, chunk, time()))
             async for piece in answers.feed(chunk):
                 await self._client.send(piece)
-            self._news.set()
-
-    async def _look_when_idle(self) -> None:
-        """Looking takes about as long as the next request needs to come: it is passed on first, and then looked at
-        while the broker works. Only where no request comes somebody has to remember."""
-        while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            await anyio.sleep(_IDLE_S)
-            self._look()
-
-    def _look(self) -> None:
-        """What was passed on, in the order in which it came: no answer before its question."""
-        while self._seen:
-            is_request, data, at = self._seen.popleft()
-            if is_request:
-                self._tap.client_sends(data, at)
-            else:
-                self._tap.server_sends(data, at)
 
 
 async def _receive(stream: ByteStream) -> bytes | memoryview:

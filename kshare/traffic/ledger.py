@@ -103,6 +103,7 @@ class Ledger:
         ]
         for member, session in ended:
             member.end_session(session)
+            member.resets += 1
         return ended
 
     def sessions(self) -> Iterator[tuple[Member, Session]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
 from kshare.traffic.holdings import Lease, Member
 from kshare.traffic.ledger import Ledger, Step
-from kshare.traffic.turns import RENEW, TYPE_NAMES, Partition
+from kshare.traffic.turns import RENEW, Partition
 
 _MANY_RENEWALS = 10
 _LATE_PART = 0.8
@@ -112,20 +112,12 @@ class RedeliveryLoop(Rule):
                 yield Remark(
                     step.member,
                     f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} came for the "
-                    f"{_ordinal(one.delivery_count)} time{_released(step.member)}",
+                    f"{_ordinal(one.delivery_count)} time",
                 )
 
 
 def _is_over(member: Member, lease: Lease, now: float) -> bool:
     return lease.deadline + _GRACE_S + member.longest_wait_ms / 1000 < now
-
-
-def _released(member: Member) -> str:
-    by_type = member.acknowledged
-    if not by_type:
-        return ", and this member has acknowledged nothing"
-    most = max(by_type, key=lambda kind: by_type[kind])
-    return f"; what this member says most is {TYPE_NAMES.get(most, most)}"
 
 
 def _ordinal(number: int) -> str:

@@ -1,0 +1,34 @@
+"""Where scenarios are shown: a comment in a document names one, and the block behind it holds what was said.
+
+Decides what of it is shown: all of it in the guide to the command, no table of APIs in the cookbook.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tools.cookbook.stage import output_of
+
+_DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENTS = (_DOCS / "cli.md", _DOCS / "cookbook.md")
+
+_PLACE = re.compile(r"(<!-- kshare trace: (\w+)( whole)? -->\n```text\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
+_APIS = re.compile(r"^API .*?\n\n", re.MULTILINE | re.DOTALL)
+_COMMAND = "$ kshare trace --bootstrap-server localhost:9092 --group shippers"
+
+
+def shown(text: str) -> dict[str, str]:
+    """Scenario → its block in a document."""
+    return {match[2]: match[4] for match in _PLACE.finditer(text)}
+
+
+def refreshed(text: str) -> str:
+    return _PLACE.sub(_block, text)
+
+
+def _block(match: re.Match[str]) -> str:
+    said = output_of(match[2], "--group", "shippers")
+    if not match[3]:
+        said = _APIS.sub("", said)
+    return f"{match[1]}{_COMMAND}\n{said}\n```"

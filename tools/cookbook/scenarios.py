@@ -1,0 +1,110 @@
+"""Troubles of share groups, staged on the embedded broker: what a client has to do for `kshare trace` to show them.
+
+Each scenario is given the address of the proxy and the broker behind it. Locks last a second, so that nobody waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import ShareConsumer as ConfluentConsumer
+
+from kshare import sync
+from kshare.testing import Broker
+
+GROUP, TOPIC = "shippers", "orders"
+LOCK_S = 1.0
+_DEADLINE_S = 30.0
+
+Scenario = Callable[[str, Broker], None]
+
+
+def healthy(address: str, broker: Broker) -> None:
+    """Two batches of work, accepted."""
+    with sync.ShareConsumer(address, group=GROUP, topics=[TOPIC], client_id="truck-7") as consumer:
+        for number, _ in enumerate(consumer, 1):
+            if number == 15:
+                broker.produce(TOPIC, [b"more"] * 5)
+            if number == 20:
+                break
+
+
+def stuck(address: str, broker: Broker) -> None:
+    """A handler that never comes back, whose client renews and renews."""
+    with sync.ShareConsumer(
+        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
+    ) as consumer:
+        next(iter(consumer))
+        time.sleep(LOCK_S * 9)
+
+
+def redelivery(address: str, broker: Broker) -> None:
+    """A handler that gives back what it can't work on."""
+    with sync.ShareConsumer(
+        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
+    ) as consumer:
+        for record in consumer:
+            if record.offset == 3:
+                record.release()
+            else:
+                record.accept()
+            if record.offset == 3 and record.delivery_count == 5:
+                break
+
+
+def timeouts(address: str, broker: Broker) -> None:
+    """Work that takes longer than the lock, in a client that doesn't renew."""
+    _work(address, LOCK_S * 1.6)
+
+
+def slow(address: str, broker: Broker) -> None:
+    """Work that takes nearly as long as the lock."""
+    _work(address, LOCK_S * 0.9)
+
+
+def resets(address: str, broker: Broker) -> None:
+    """Connections that don't last."""
+    with sync.ShareConsumer(
+        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
+    ) as consumer:
+        records = iter(consumer)
+        for delivery in range(1, 5):
+            while next(records).delivery_count < delivery:
+                pass
+            broker.hang_up("truck-7")
+
+
+def _work(address: str, seconds: float) -> None:
+    consumer = ConfluentConsumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": GROUP,
+            "client.id": "truck-7",
+            "share.acknowledgement.mode": "explicit",
+            "log_level": 2,
+        }
+    )
+    consumer.subscribe([TOPIC])
+    deadline = time.monotonic() + _DEADLINE_S
+    while not (messages := consumer.poll(0.5)):
+        assert time.monotonic() < deadline, "no record came"
+    time.sleep(seconds)
+    for message in messages:
+        consumer.acknowledge(message)
+    consumer.commit_sync()
+    consumer.close()
+
+
+SCENARIOS: dict[str, Scenario] = {
+    one.__name__: one for one in (healthy, stuck, redelivery, timeouts, slow, resets)
+}
+RULES: dict[str, set[str]] = {
+    "healthy": set(),
+    "stuck": {"endless-renewals"},
+    "redelivery": {"redelivery-loop"},
+    "timeouts": {"after-the-lock"},
+    "slow": {"slow-acknowledgements"},
+    "resets": {"session-left-open", "session-resets"},
+}
+"""What the linter says of each, at least; of a healthy run nothing."""
