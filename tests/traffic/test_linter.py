@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -292,6 +293,11 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
 def test_names_are_unique_and_advice_is_given() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) >= 12
     assert all(rule.about.endswith(".") for rule in RULES)
+
+
+def test_the_guide_has_all_of_them() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert [rule.name for rule in RULES if f"| `{rule.name}` | {rule.level} |" not in guide] == []
 
 
 def test_what_happens_often_is_said_seldom_and_counted() -> None:
