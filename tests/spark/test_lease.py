@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kshare.errors import ConfigError
 from kshare.protocol.messages import ShareAcknowledgeRequest
-from kshare.spark import Lease, LeaseEnded, LeaseLost, lease
+from kshare.spark import Lease, LeaseEnded, LeaseLost, lease, leasing
 from kshare.spark.backlog import BacklogReader
 from kshare.spark.connections import close_connections
 from kshare.spark.leased import lease_options, lease_reader
@@ -27,6 +27,12 @@ def broker() -> Iterator[Broker]:
     with Broker() as one:
         yield one
         close_connections()
+
+
+@pytest.fixture(autouse=True)
+def short_lull(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An embedded broker answers at once: nothing more is nothing more."""
+    monkeypatch.setattr(leasing, "_LULL_S", 0.2)
 
 
 def options(broker: Broker, topic: str) -> dict[str, str]:
