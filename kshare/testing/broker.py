@@ -6,6 +6,7 @@ the test's thread and returns when it is done.
 
 from __future__ import annotations
 
+import atexit
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -89,6 +90,7 @@ class Broker:
 
             self._folder = DataFolder(Path(self._data_dir))
             self._folder.attach(self.state)
+        atexit.register(self.stop)  # a process that forgets to would never end
         self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
         self._portal = self._portal_life.__enter__()
         self._life = self._portal.wrap_async_context_manager(run(self.state, self._security))
@@ -99,6 +101,7 @@ class Broker:
 
     def stop(self) -> None:
         """Hangs up on everyone. Raises what went wrong inside the broker, if anything did."""
+        atexit.unregister(self.stop)
         if self._life is not None and self._portal_life is not None:
             life, portal, self._life, self._portal_life = self._life, self._portal_life, None, None
             life.__exit__(None, None, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -115,6 +117,12 @@ def test_administrators(broker: Broker) -> None:
     for future in admin.delete_topics(["fresh"]).values():
         future.result(DEADLINE_S)
     assert "fresh" not in admin.list_topics(timeout=DEADLINE_S).topics
+
+
+def test_a_process_that_forgets_to_stop_it_ends_nevertheless() -> None:
+    code = "from kshare.testing import Broker; Broker().start()"
+    done = subprocess.run([sys.executable, "-c", code], timeout=DEADLINE_S, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_topics_are_made_when_they_are_written_to(broker: Broker) -> None:
