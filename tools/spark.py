@@ -82,4 +82,5 @@ QUIET = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.metricsEnabled": "false",
+    "spark.python.authenticate.socketTimeout": "120s",  # where the machine is busy, Python takes long to start
 }

@@ -102,6 +102,11 @@ def _runners() -> Iterator[Path]:
             path.unlink(missing_ok=True)
 
 
+def listening() -> list[int]:
+    """Process ids of the runners on this machine that take word of single rows."""
+    return [int(path.name.partition("-")[0]) for path in _runners()]
+
+
 def _connected(path: Path) -> socket.socket:
     line = socket.socket(socket.AF_UNIX)
     line.settimeout(_PATIENCE_S)

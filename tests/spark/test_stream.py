@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kshare.errors import ConfigError, KshareError
 from kshare.spark import settle
+from kshare.spark.settling import listening
 from kshare.testing import Broker
 from tests.spark.queries import Rig, eventually, progress
 
@@ -88,7 +88,7 @@ def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
             os.kill(runner, signal.SIGKILL)
 
     rig.on_batch = kill
-    query = rig.start()
+    query = rig.start(settleRows="true")
     with pytest.raises(StreamingQueryException):
         query.awaitTermination(60)
     rig.drain()
@@ -148,8 +148,13 @@ def test_headers_and_delivery_counts_are_columns_on_demand(rig: Rig) -> None:
 
 
 def runners() -> list[int]:
-    """Processes that run a stream's source."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True, timeout=30
-    ).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if "python_streaming_source_runner" in line]
+    """Processes of ours that run a stream's source: Spark's daemon forks them, so they are known by their sockets."""
+    return [pid for pid in listening() if os.getpid() in ancestors(pid)]
+
+
+def ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found

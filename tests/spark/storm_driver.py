@@ -1,0 +1,124 @@
+"""One life of a query in a storm, as a process that can be killed: its logs and its sink are files.
+
+    python -m tests.spark.storm_driver FOLDER '{"bootstrap": …, "crash": "logged", "after": 3}'
+
+Drives the source as Spark does (see `driven`). At the chosen step of the chosen batch it kills itself; without one it
+ends once the file `enough` is there and nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from kshare.errors import KshareError
+from kshare.spark.options import ReadOptions
+from kshare.spark.source import ShareStreamReader
+
+STEPS = ("planned", "logged", "read", "written", "committed", "asking", "answering")
+"""The last two: while `latestOffset` has just been called, and a moment later; acceptances leave, and are answered."""
+
+
+class Life:
+    """From one start to one end."""
+
+    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
+        self.offsets, self.commits, self.sink = (folder / name for name in ("offsets", "commits", "sink"))
+        self.enough = folder / "enough"
+        self.told = told
+        self.batches = 0
+        given = {
+            "kafka.bootstrap.servers": told["bootstrap"],
+            "group": told["group"],
+            "subscribe": told["topic"],
+            "settle": told["settle"],
+            "maxRecordsPerTrigger": str(told["max"]),
+            "maxWaitMs": "200",
+        }
+        self.reader = ShareStreamReader(ReadOptions.parse(given, is_streaming=True))
+
+    def run(self) -> None:
+        last = self.last()
+        if last >= 0 and not (self.commits / str(last)).exists():
+            self.run_batch(last)
+        idle = 0
+        while idle < 10 or not self.enough.exists():
+            idle = 0 if self.trigger() else idle + 1
+        self.reader.stop()
+
+    def trigger(self) -> bool:
+        last = self.last()
+        start = self.offset(last)
+        self.at("asking")
+        end = self.reader.latestOffset(start, None)
+        if end == start:
+            return bool((self.reader.reportLatestOffset() or {}).get("owed"))
+        self.at("planned")
+        write(self.offsets / str(last + 1), end)
+        self.at("logged")
+        if last >= 0:
+            self.reader.commit(start)
+        self.run_batch(last + 1)
+        self.batches += 1
+        return True
+
+    def run_batch(self, batch: int) -> None:
+        rows: list[tuple[int, int]] = []
+        for part in self.reader.partitions(self.offset(batch - 1), self.offset(batch)):
+            for found in self.reader.read(part):
+                rows += zip(
+                    *(found.column(name).to_pylist() for name in ("partition", "offset")), strict=True
+                )
+        self.at("read")
+        path = self.sink / str(batch)
+        if path.exists():
+            if sorted(map(tuple, json.loads(path.read_text()))) != sorted(rows):
+                write(self.sink.parent / f"another-{batch}", rows)
+        else:
+            write(path, rows)
+        self.at("written")
+        write(self.commits / str(batch), {})
+        self.at("committed")
+
+    def last(self) -> int:
+        return max((int(path.name) for path in self.offsets.iterdir() if path.name.isdecimal()), default=-1)
+
+    def offset(self, batch: int) -> dict[str, Any]:
+        if batch < 0:
+            return self.reader.initialOffset()
+        found: dict[str, Any] = json.loads((self.offsets / str(batch)).read_text())
+        return found
+
+    def at(self, step: str) -> None:
+        if self.batches < self.told.get("after", 0):
+            return
+        crash = self.told.get("crash")
+        if crash == step == "asking":
+            threading.Timer(0.002 * (1 + self.told["seed"] % 10), die).start()
+        elif crash == "answering" and step == "asking":
+            threading.Timer(0.01 + 0.005 * (self.told["seed"] % 20), die).start()
+        elif crash == step:
+            die()
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(path: Path, value: object) -> None:
+    """Whole or not at all."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value))
+    partial.rename(path)
+
+
+if __name__ == "__main__":
+    try:
+        Life(Path(sys.argv[1]), json.loads(sys.argv[2])).run()
+    except KshareError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
