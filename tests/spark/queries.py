@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kshare import AdminClient
 from kshare.testing import Broker
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 _numbers = itertools.count()
 
 Where = tuple[int, int]
@@ -64,12 +64,16 @@ class Rig:
         settings: dict[str, str] | None = None,
         **options: str,
     ) -> StreamingQuery:
+        """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
         writer = self.frame(**options, **(settings or {})).writeStream.foreachBatch(self._write)
-        return (
-            writer.option("checkpointLocation", str(self.checkpoint))
-            .trigger(**(trigger or {"processingTime": "0 seconds"}))
-            .start()
-        )
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer = writer.trigger(**(trigger or {"processingTime": "0 seconds"}))
+        while True:
+            query = writer.start()
+            eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]
+            problem = query.exception()
+            if problem is None or "failed to connect back" not in str(problem):
+                return query
 
     def drain(self, **options: str) -> None:
         """AvailableNow, to its end."""
@@ -116,6 +120,10 @@ def eventually(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.05)
+
+
+def has_come_up(query: StreamingQuery) -> bool:
+    return not query.isActive or query.status["message"] != "Initializing sources"
 
 
 def progress(query: StreamingQuery) -> dict[str, Any]:

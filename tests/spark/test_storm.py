@@ -31,6 +31,13 @@ from tools.kafka.jars import install
 REPORT = Path(__file__).resolve().parents[2] / "docs" / "reports" / "spark.md"
 PARTITIONS, LIVES = 4, 56
 GROUP, TOPIC = "storm", "storm"
+SETTINGS = {
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.session.timeout.ms": "6000",
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "1000",
+    "group.share.delivery.count.limit": "10",  # each crash costs what is acquired a delivery, and the default is 5
+}
 Where = tuple[int, int]
 
 
@@ -171,8 +178,7 @@ def tell(row: str) -> None:
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "in company"])
 def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> None:
     total = 240_000 if is_alone else 160_000
-    quick = {"group.share.session.timeout.ms": "5000", "group.share.heartbeat.interval.ms": "1000"}
-    with Broker(topics={TOPIC: PARTITIONS}, nodes=3, settings=quick) as broker:
+    with Broker(topics={TOPIC: PARTITIONS}, nodes=3, settings=SETTINGS) as broker:
         broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         for number in range(total // 500):
             broker.produce(TOPIC, [b"x" * 20] * 500, partition=number % PARTITIONS)
@@ -202,7 +208,7 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
 def test_three_real_brokers(tmp_path: Path, release: str, settle: Settle) -> None:
     total = 200_000
     install(release)
-    with Cluster(release, 3, settings={"group.share.session.timeout.ms": "10000"}) as cluster:
+    with Cluster(release, 3, settings=SETTINGS) as cluster:
         cluster.create_topic(TOPIC, PARTITIONS, replicas=3)
         cluster.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, linger_ms=20)
