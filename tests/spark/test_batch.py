@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -86,13 +87,19 @@ def test_errors_say_what_to_write(
     assert "Py4J" not in str(caught.value)
 
 
-def test_the_guides_examples(spark: SparkSession, orders_broker: Broker) -> None:
+def test_the_guides_examples(spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> None:
     fill(orders_broker, "orders", "shipping")
+    for group in ("packing", "judging", "archive"):
+        orders_broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
     blocks = re.findall(
         r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    names: dict[str, object] = {"spark": spark}
+    names: dict[str, Any] = {"spark": spark, "folder": str(tmp_path)}
     for block in blocks:
         exec(block.replace("localhost:9092", orders_broker.bootstrap), names)
+    for query in ("judging", "stored"):
+        assert names[query].awaitTermination(150)
+    names["query"].stop()
+    assert spark.read.parquet(f"{tmp_path}/archive").count() == 200
     assert names["by_partition"] == [(0, 100), (1, 100)] or names["by_partition"] == [(1, 100), (0, 100)]
     assert names["values"] == [b"%d" % number for number in range(100)] * 2
