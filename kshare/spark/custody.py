@@ -32,7 +32,7 @@ Decides what is emitted, accepted and released. Never looks at a clock, never se
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
@@ -43,6 +43,8 @@ from kshare.spark.spans import Span, SpanSet
 from kshare.state.lease import Partition
 
 Verdict = Literal["reject", "release"]
+Verdicts = Mapping[Verdict, Sequence[Span]]
+"""What was decided of single rows."""
 
 
 @dataclass(slots=True)
@@ -108,11 +110,14 @@ class Custody:
 
     # --- Spark's side
 
-    def complete(self, start: Token) -> Decisions:
-        """Spark asks for what comes after `start`: its batch is complete."""
+    def complete(self, start: Token, verdicts: Verdicts | None = None) -> Decisions:
+        """Spark asks for what comes after `start`: its batch is complete.
+
+        `verdicts`: of a token that another process made, what became of single rows, where that is known.
+        """
         last = self._last
         if last is None:
-            self._adopt(start, is_complete=True)
+            self._adopt(start, is_complete=True, verdicts=verdicts)
             return Decisions()
         if start.batch == last.batch:
             return self._complete_in_flight()
@@ -181,6 +186,11 @@ class Custody:
                 self._verdicts.setdefault(verdict, SpanSet()).add(one)
         return sum(one.size for one in known)
 
+    @property
+    def verdicts(self) -> Verdicts:
+        """So far, of the batch in flight."""
+        return {verdict: [*spans] for verdict, spans in self._verdicts.items()}
+
     def limit_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         """From here on nothing is emitted that lies at or after these offsets (by topic and partition), or elsewhere.
 
@@ -227,17 +237,20 @@ class Custody:
 
     # --- inside
 
-    def _adopt(self, token: Token, *, is_complete: bool) -> None:
+    def _adopt(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> None:
         """A token that another process made."""
         self._last, self._replayed = token, None
         for one in (*token.acquired, *token.owed):
             self.names[UUID(one.topic_id).bytes] = one.topic
         for one in token.owed:
             self._owed.add(_span(one))
-        # Which rows the user settled otherwise died with that process: better emitted twice than lost.
-        done = () if token.is_settled_by_row else token.acquired
+        # Where nobody knows which rows the user settled otherwise: better emitted twice than lost.
+        done = () if token.is_settled_by_row and verdicts is None else token.acquired
         for one in done if is_complete else token.acquired:
             (self._owed if is_complete else self._in_flight).add(_span(one))
+        for spans in (verdicts or {}).values():
+            for span in spans:
+                self._owed.remove(span)
 
     def _complete_in_flight(self) -> Decisions:
         decisions = Decisions()

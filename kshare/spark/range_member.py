@@ -29,8 +29,9 @@ from kshare.spark.lock_fit import LockFit
 from kshare.spark.options import ReadOptions
 from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Range, Token
-from kshare.spark.settling import Rows, serve
+from kshare.spark.settling import Rows, meeting_place, serve
 from kshare.spark.spans import Span
+from kshare.spark.verdict_log import VerdictLog
 from kshare.state.leases import LeaseKeeper
 
 log = logging.getLogger("kshare.spark")
@@ -61,6 +62,8 @@ class RangeMember:
         self._ends: dict[tuple[str, int], int] | None = None
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
+        self._verdict_log: VerdictLog | None = None
+        self._batch = 0
         self._join: Callable[[str], GroupMember]
         self._tasks: TaskGroup
         self._parent = os.getppid()
@@ -99,6 +102,8 @@ class RangeMember:
         if self._member is None:
             self._member = self._join(member_id)
             self._tasks.start_soon(self._member.run)
+            if self._options.settle_rows:
+                self._verdict_log = VerdictLog(meeting_place(), member_id)
         return self._member
 
     def close(self) -> None:
@@ -118,8 +123,10 @@ class RangeMember:
         """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
         start = start or self.stands_at()
         self._note_duration()
-        self._holdings.carry_out(self._custody.complete(start))
+        is_restart = not self._custody.has_begun
         self._begin(start.member)
+        verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
+        self._holdings.carry_out(self._custody.complete(start, verdicts))
         limit = self._limit(max_rows)
         if self._ends is None:
             await self._gather(limit)
@@ -139,6 +146,9 @@ class RangeMember:
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         self._holdings.carry_out(decisions)
         self._begin(end.member)
+        self._batch = end.batch
+        if self._verdict_log:
+            self._verdict_log.write(end.batch, {})
         if (is_replay and ranges) or decisions:
             # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
             # and the next may come.
@@ -175,6 +185,8 @@ class RangeMember:
             for number, stretches in partitions.items():
                 for first, last in stretches if topic in ids else ():
                     count += self._custody.settle_rows(Span((ids[topic], int(number)), first, last), verdict)
+        if verdict is not None and self._verdict_log:
+            self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
 
     # --- gathering

@@ -94,7 +94,7 @@ def _whose(rows: Rows, group: str | None) -> Path | None:
 
 def _runners() -> Iterator[Path]:
     """Sockets that somebody listens to; what a killed runner left is removed."""
-    for path in sorted(_folder().glob("*.sock")):
+    for path in sorted(meeting_place().glob("*.sock")):
         try:
             with _connected(path):
                 yield path
@@ -131,7 +131,7 @@ def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _folder() -> Path:
+def meeting_place() -> Path:
     """Of this user, and of nobody else."""
     folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -145,7 +145,7 @@ def _folder() -> Path:
 
 async def serve(group: str, answer: Answer) -> None:
     """In the runner, until cancelled."""
-    path = _folder() / f"{os.getpid()}-{id(answer):x}.sock"
+    path = meeting_place() / f"{os.getpid()}-{id(answer):x}.sock"
 
     async def talk(stream: SocketStream) -> None:
         async with stream:

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kshare import AdminClient
 from kshare.testing import Broker
@@ -64,10 +65,12 @@ class Rig:
         settings: dict[str, str] | None = None,
         **options: str,
     ) -> StreamingQuery:
-        """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
         writer = self.frame(**options, **(settings or {})).writeStream.foreachBatch(self._write)
+        return self.start_by(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
+
+    def start_by(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        writer = writer.trigger(**(trigger or {"processingTime": "0 seconds"}))
         while True:
             query = writer.start()
             eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from kshare.errors import KshareError
-from kshare.spark.settling import _ask, _whose, stretches
+from kshare.spark.settling import _ask, _whose, meeting_place, stretches
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 
@@ -143,3 +144,29 @@ def test_rows_settled_otherwise(query: DrivenQuery) -> None:
 def test_stretches_of_rows() -> None:
     rows = [("a", 1, 5), ("a", 0, 2), ("a", 0, 1), ("b", 0, 9), ("a", 0, 4)]
     assert stretches(rows) == {"a": {"0": [[1, 2], [4, 4]], "1": [[5, 5]]}, "b": {"0": [[9, 9]]}}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_released_rows_come_again_after_a_crash_too(query: DrivenQuery, is_known: bool) -> None:
+    """On the same machine exactly these; elsewhere all of the batch whose acceptance was lost: never too few."""
+    query.produce(20)
+
+    def judge(step: str, batch: int) -> None:
+        if (step, batch) == ("written", 0):
+            path = _whose(stretches([(query.topic, 0, 7)]), None)
+            assert path is not None
+            assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
+        if (step, batch) == ("committed", 0):
+            raise Crash
+
+    query.at = judge
+    with pytest.raises(Crash):
+        query.run(settleRows="true")
+    query.at = lambda step, batch: None
+    if not is_known:
+        member = json.loads(query.offset_log[0])["member"]
+        (meeting_place() / f"{member}.verdicts").unlink()
+    query.run(settleRows="true")
+    again = [(0, 7)] if is_known else [(0, at) for at in range(20)]
+    assert sorted(query.written) == sorted([(0, at) for at in range(20)] + again)
+    assert query.lag() == 0
