@@ -124,6 +124,11 @@ class Profile:
         return self.can_renew
 
     @property
+    def fetches_around_unknown_topics(self) -> bool:
+        """Since 4.4: before, one unknown topic in a share session was an error for all of it."""
+        return self.has_dead_letters
+
+    @property
     def has_dead_letters(self) -> bool:
         """Since 4.4."""
         return self.features["share.version"][1] >= 2

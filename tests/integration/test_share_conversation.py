@@ -3,7 +3,6 @@
 Left out, for there they are meant to differ:
 - after offsets were set anew a real leader goes on with the old state until its next write; the embedded one is told
 - a real broker loads a share-partition while it answers without it; the embedded one has it at once
-- a ShareFetch that names an unknown topic id fails as a whole (-1) on 4.3.1; the embedded one says UNKNOWN_TOPIC_ID
 - asked for the offsets of a partition or a topic that isn't there, a real broker doesn't answer at all
 """
 

@@ -66,6 +66,7 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
                 error_message=refusal.message,
                 acquisition_lock_timeout_ms=lock_ms,
             )
+        _check_topics(session, call)
     return _response(call, session, outcomes, found)
 
 
@@ -86,6 +87,17 @@ def _change(
         (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
     ]
     session.change(said, forgotten)
+
+
+def _check_topics(session: ShareSession, call: Call) -> None:
+    """Raises Refusal for all of the session where a release is like that.
+
+    As there the session goes on, and what was acquired stays so, though nobody is told.
+    """
+    if call.broker.profile.fetches_around_unknown_topics:
+        return
+    if any(call.broker.cluster.find(topic_id) is None for topic_id, _ in session.partitions):
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic of the session isn't known")
 
 
 def _wish(request: ShareFetchRequest) -> Wish:

@@ -122,6 +122,24 @@ def _acquired(answer: ShareFetchResponse) -> list[AcquiredRecords]:
     return [row for topic in answer.responses for part in topic.partitions for row in part.acquired_records]
 
 
+def topics_that_nobody_knows(talk: Talk) -> None:
+    """Of a session, or of its opening: before 4.4 that is an error of everything, though the session goes on."""
+    one = scene(talk, 10)
+    one.open()
+    nowhere = [fetch.FetchTopic(NOWHERE, [fetch.FetchPartition(0)])]
+    for topics in (nowhere, [], []):
+        talk.ask(one.fetch_request(one.epoch, topics=topics), one.via)
+        one.epoch += 1
+    talk.ask(one.fetch_request(1), one.via)
+    one.acknowledge((0, 0, ACCEPT), epoch=one.epoch)
+    two = Sharer(talk, one.group, one.topic, "two")
+    both = [*nowhere, fetch.FetchTopic(two.topic_id, [fetch.FetchPartition(0)])]
+    two.fetch(0, topics=nowhere)
+    two.fetch(0, topics=both)
+    talk.ask(two.fetch_request(1), two.via)
+    two.fetch(-1)
+
+
 def partitions_come_and_go(talk: Talk) -> None:
     one = scene(talk, partitions=3)
     warm_up(talk, one, 3)
@@ -265,6 +283,7 @@ SCRIPTS = [
     sessions_belong_to_members,
     a_connection_ends,
     partitions_come_and_go,
+    topics_that_nobody_knows,
     things_that_are_not_there,
     members_without_a_group,
     malformed,
