@@ -6,9 +6,12 @@ Decides when a line leaves: at once, for somebody watches. Credentials never sho
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+
+from rich.cells import cell_len
 
 from kshare.cli.masking import mask
 from kshare.cli.screen import Part, Screen
@@ -31,6 +34,8 @@ _STYLES = {
 }
 _LEVELS = {Level.FORBIDDEN: "bold red", Level.HARMFUL: "bold yellow"}
 _SHORT_ID = 8
+_BETWEEN = ("  ", "")
+_INDENT = " " * 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class TrafficView:
             if self._show.is_json:
                 self._json(finding_form(one))
             else:
-                self._screen.line(*_finding_parts(one))
+                self._line(*_finding_parts(one))
 
     def note(self, text: str) -> None:
         """Something that is no traffic."""
@@ -94,7 +99,7 @@ class TrafficView:
     def _draw(self, sight: Sight) -> None:
         exchange = sight.exchange
         parts = [(text, _STYLES[kind]) for text, kind in sight.line]
-        self._screen.line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
+        self._line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
         if not self._show.is_verbose:
             return
         if exchange.is_token:
@@ -110,6 +115,11 @@ class TrafficView:
             for side, reading in _readings(sight.exchange).items():
                 form[side] = as_json(reading)
         self._json(form)
+
+    def _line(self, *parts: Part) -> None:
+        """What a terminal is too narrow for goes on below."""
+        for line in [parts] if self._screen.is_plain else _folded(parts, self._screen.width):
+            self._screen.line(*line)
 
     def _json(self, form: object) -> None:
         self._screen.text(json.dumps(form, ensure_ascii=not self._screen.is_plain) + "\n")
@@ -142,9 +152,26 @@ def _finding_parts(finding: Finding) -> list[Part]:
     return [
         (f"{_clock(finding.time)} ", FAINT),
         (f"! {finding.rule}", style),
-        (f"  {who}  ", ""),
+        _BETWEEN,
+        (who, ""),
+        _BETWEEN,
         (f"{finding.text}{often}", style.removeprefix("bold ")),
     ]
+
+
+def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
+    """Lines that begin between parts, never in one; the first may be as long as it likes."""
+    line: list[Part] = []
+    used = 0
+    for is_gap, group in groupby(parts, lambda part: part[0] == _BETWEEN[0]):
+        block = list(group)
+        length = sum(cell_len(text) for text, _ in block)
+        if not is_gap and line and used + length > width and used > len(_INDENT):
+            yield line
+            line, used = [(_INDENT, "")], len(_INDENT)
+        line += block
+        used += length
+    yield line
 
 
 def _clock(time: float) -> str:

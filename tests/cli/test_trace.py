@@ -23,7 +23,8 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare
+from tests.cli.packets import CAPTURES
+from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, on_terminal, without_colours
 from tests.cli.tracing import Trace, tracing
 from tests.helpers.plain_client import PlainClient, plain_client
 
@@ -254,6 +255,17 @@ def test_a_cluster_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> 
         assert trace.end() == 0
     assert [event["type"] for event in trace.events] == ["listening", "note", "summary"]
     assert "can't reach" in trace.events[1]["text"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
+    done = on_terminal("pcap", str(CAPTURES / "ethernet.pcap"), columns=columns)
+    assert done.code == 0
+    lines = without_colours(done.out).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "epoch 1 accept orders-1 0-7 acquired orders-0 4-7 x1 7.2 ms" in text
+    assert any(line.startswith(" " * 13) for line in lines) == (columns < 200)
 
 
 def ask_for_ever(address: tuple[str, int]) -> None:

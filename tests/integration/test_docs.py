@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java]
 IN_SPARK = {"spark.md"}
 """Run by tests/spark, where there is a Spark."""
 WITH_BROKER = [
-    path for path in DOCUMENTS if BROKER in path.read_text(encoding="utf-8") and path.name not in IN_SPARK
+    path
+    for path in DOCUMENTS
+    if path.name not in IN_SPARK
+    and any(language == "python" and BROKER in text for language, text in blocks(path))
 ]
 
 
