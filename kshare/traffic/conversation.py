@@ -21,6 +21,7 @@ from kshare.traffic.heads import Head, is_familiar, read_head, request_class
 
 _API_VERSIONS = 18
 _CORRELATION_BYTES = 4
+_MOST_STRAYS = 100
 
 
 class Conversation:
@@ -36,8 +37,8 @@ class Conversation:
         self.connection = connection
         self.is_kafka: bool | None = None
         """Whether what the client says first is a request; None as long as nothing is known."""
-        self.strays = 0
-        """Frames of the server that answer nothing that was asked."""
+        self._strays: list[Exchange] = []
+        """What answers nothing that was asked. Perhaps the question fell into a hole that shows later."""
         self._on_frame = on_frame
         self._asked = Cutter(self._looks_like_request, is_searching=is_joined_late)
         self._answered = Cutter(self._looks_like_answer, is_searching=is_joined_late)
@@ -63,9 +64,10 @@ class Conversation:
         self._answered.lose()
 
     def end(self, time: float) -> list[Exchange]:
-        """The connection is closed: what was never answered."""
-        left = [*self._tokens, *self._pending.values()]
-        self._tokens, self._pending = [], {}
+        """The connection is closed: what was never answered, and answers that nobody asked for."""
+        strays = [] if self._has_holes else self._strays
+        left = [*self._tokens, *self._pending.values(), *strays]
+        self._tokens, self._pending, self._strays = [], {}, []
         return left
 
     # --- requests
@@ -116,7 +118,8 @@ class Conversation:
         found = self._pending.get(correlation_id) if len(frame) >= _CORRELATION_BYTES else None
         if found is None:
             self._tell(frame, time, None, is_request=False)
-            yield from self._stray(frame, time)
+            if not self._has_holes and len(self._strays) < _MOST_STRAYS:
+                self._strays.append(self._stray(frame, time))
             return
         if self._has_holes:
             yield from self._overtaken(correlation_id)
@@ -129,12 +132,10 @@ class Conversation:
             self._takes_tokens = True
         yield found
 
-    def _stray(self, frame: memoryview, time: float) -> Iterator[Exchange]:
-        self.strays += 1
-        if not self._has_holes:
-            problem = f"an answer of {len(frame)} bytes to nothing that was asked"
-            nothing = memoryview(b"")
-            yield Exchange(self.connection, -1, 0, 0, None, time, nothing, None, time, frame, None, problem)
+    def _stray(self, frame: memoryview, time: float) -> Exchange:
+        problem = f"an answer of {len(frame)} bytes to nothing that was asked"
+        nothing = memoryview(b"")
+        return Exchange(self.connection, -1, 0, 0, None, time, nothing, None, time, frame, None, problem)
 
     def _overtaken(self, correlation_id: int) -> Iterator[Exchange]:
         """Brokers answer in the order of the questions: the answers to older ones fell into the hole."""

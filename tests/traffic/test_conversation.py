@@ -55,7 +55,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(sizes: list[int]) -> None:
             at, turn = at + size, turn + 1
     assert ids(done) == [0, 1, 2, 3, 4]
     assert not any(one.problem for one in done)
-    assert talk.strays == 0
+    assert talk.end(2.0) == []
 
 
 def test_times_and_sizes_belong_to_the_exchange() -> None:
@@ -142,6 +142,14 @@ def test_tokens_without_headers_follow_an_old_handshake() -> None:
     (after,) = talk.server_sends(bytes(encode_response(MetadataResponse(), 12, 2)), 1.0)
     assert after.api == "Metadata"
     assert [one.is_token for one in frames] == [False, False, True, True, False, False]
+
+
+def test_an_answer_to_nothing_is_a_problem_unless_the_question_may_be_missing() -> None:
+    for is_late in (False, True):
+        talk = Conversation(LINK, is_joined_late=is_late)
+        talk.server_sends(response(1), 1.0)
+        problems = [one.problem for one in talk.end(2.0)]
+        assert problems == ([] if is_late else ["an answer of 360 bytes to nothing that was asked"])
 
 
 def test_what_kshare_does_not_know_is_named() -> None:
