@@ -93,3 +93,16 @@ def test_names_of_apis_are_completed() -> None:
         "COMP_CWORD": "3",
     }
     assert kshare(environment=environment).out.split() == ["ShareFetch"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "completed"),
+    [
+        ("kshare dlq re", "2", ["redrive"]),
+        ("kshare dlq redrive --settle", "3", ["--settle-others"]),
+        ("kshare top --view m", "3", ["members"]),
+    ],
+)
+def test_commands_options_and_values_are_completed(words: str, count: str, completed: list[str]) -> None:
+    environment = {"_KSHARE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+    assert kshare(environment=environment).out.split() == completed
