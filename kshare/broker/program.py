@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -18,7 +19,9 @@ from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node, check_topic_name
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.refusal import Refusal
-from kshare.broker.running import run
+from kshare.broker.running import Running, run
+
+ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
 class CannotServe(Exception):
@@ -57,24 +60,25 @@ def serve(choice: Choice, say: Callable[[str], None]) -> None:
     """Says where it listens as soon as it does, and goes on until SIGINT or SIGTERM. Raises CannotServe."""
     try:
         anyio.run(_serve, choice, say)
-    except* OSError as problems:
-        reason = _first(problems)
+    except* CannotServe as problems:  # sockets live in a task group, which wraps whatever is raised in it
+        raise _first(problems) from None
+    except* Refusal as refusals:
+        raise CannotServe(_first(refusals).message) from None
+    except* OSError as failures:
+        reason = _first(failures)
         raise CannotServe(
             f"can't listen on {choice.host}:{choice.port}: {reason.strerror or reason}"
         ) from None
 
 
-def _first(group: BaseExceptionGroup[OSError]) -> OSError:
+def _first(group: BaseExceptionGroup[ErrorT]) -> ErrorT:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 async def _serve(choice: Choice, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
-        try:
-            broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
-        except Refusal as refusal:
-            raise CannotServe(refusal.message) from None
+        broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
         if choice.data_dir is not None:
             _keep(broker, choice.data_dir, stack)
         if choice.port + choice.nodes - 1 >= 1 << 16:
@@ -88,12 +92,23 @@ async def _serve(choice: Choice, say: Callable[[str], None]) -> None:
                 if name not in broker.cluster.topics:
                     broker.cluster.create_topic(name, partitions)
             broker.flush()
+            metrics = None
             if choice.metrics_port is not None:
-                await running.start_metrics(choice.host, choice.metrics_port)
+                metrics = await _start_metrics(running, choice.host, choice.metrics_port)
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 say(f"listening on {running.bootstrap}")
+                if metrics is not None:
+                    say(f"metrics at {metrics}")
                 async for _ in signals:
                     return
+
+
+async def _start_metrics(running: Running, host: str, port: int) -> str:
+    """Where they are."""
+    try:
+        return f"http://{host}:{await running.start_metrics(host, port)}/metrics"
+    except OSError as problem:
+        raise CannotServe(f"can't listen on {host}:{port}: {problem.strerror or problem}") from None
 
 
 def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,7 @@ from tests.cli.test_door import python
 from tests.helpers.plain_client import PlainClient, plain_client
 
 _BROKER = 4
+IN_USE = os.strerror(errno.EADDRINUSE)
 
 
 @contextmanager
@@ -50,6 +54,18 @@ def test_it_has_the_topics_and_settings_and_ends_when_told_to(end: signal.Signal
             assert [entry.value for entry in result.configs] == ["2000"]
         process.send_signal(end)
         assert process.wait(DEADLINE) == 0
+
+
+def test_metrics_are_where_it_says() -> None:
+    with running("--metrics-port", "0") as (process, _):
+        assert process.stdout is not None
+        said, _, where = process.stdout.readline().strip().partition(" at ")
+        assert said == "metrics"
+        with urllib.request.urlopen(where, timeout=DEADLINE) as answer:
+            assert b"kshare_broker_share_groups" in answer.read()
+        port = where.split(":")[2].split("/")[0]
+        taken = kshare("broker", "--port", "0", "--metrics-port", port)
+        assert (taken.code, taken.err) == (1, f"kshare: can't listen on 127.0.0.1:{port}: {IN_USE}\n")
 
 
 def test_several_nodes(tmp_path: Path) -> None:
