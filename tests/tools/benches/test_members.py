@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tools.benches import consume, decode, embedded, latency, memory, programs, readers, sharing, spark
+from tools.benches import consume, decode, embedded, latency, memory, programs, readers, sharing, spark, trace
 from tools.benches.study import Study
 from tools.benches.wishes import Wishes
 
 
 @pytest.mark.parametrize("has_go", [True, False])
-@pytest.mark.parametrize("member", [consume, decode, embedded, latency, memory, sharing, spark])
+@pytest.mark.parametrize("member", [consume, decode, embedded, latency, memory, sharing, spark, trace])
 def test_contests_are_between_contenders_and_over_figures_that_there_are(
     member: object, has_go: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
