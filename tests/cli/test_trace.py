@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import ssl
 import subprocess
 import time
@@ -255,6 +256,16 @@ def test_a_cluster_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> 
         assert trace.end() == 0
     assert [event["type"] for event in trace.events] == ["listening", "note", "summary"]
     assert "can't reach" in trace.events[1]["text"]
+
+
+def test_who_speaks_tls_to_it_is_told_how_it_is_meant(broker: Broker, tmp_path: Path) -> None:
+    with tracing(broker.bootstrap, tmp_path) as trace:
+        with socket.create_connection(endpoint(trace), timeout=DEADLINE) as client:
+            client.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
+            assert client.recv(1) == b""
+        assert trace.end() == 0
+    (note,) = trace.of_type("note")
+    assert "a client speaks TLS" in note["text"]
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
