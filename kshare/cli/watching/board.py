@@ -132,12 +132,12 @@ def _column(view: View, name: str) -> Column:
 
 
 def _help(view: View, width: int) -> list[Line]:
-    lines: list[Line] = [[]]
+    lines: list[Line] = []
     explained = [(column.head, column.about) for column in COLUMNS[view] if column.about]
     lines += [_pair(head, about, width) for head, about in explained]
     lines += [[], *([("  " + row, "")] for row in wrap(UNKNOWN, max(20, width - 2))), []]
     lines += [_pair(keys, about, width) for keys, about in _HELP_KEYS]
-    return [*lines, [], [("  any key goes back", "dim")]]
+    return [*lines, [("  any key goes back", "dim")]]
 
 
 def _pair(name: str, about: str, width: int) -> Line:

@@ -117,7 +117,8 @@ class Collector:
             before = [each for each in open_ if each.deliveries]
             # What is stored as its start may be behind what is stored as settled.
             start = open_[0].first if open_ else end
-            lag = sum(each.last - each.first + 1 for each in open_) if lag is None else lag
+            # The coordinator said the same a moment before; figures of one moment go together.
+            lag = sum(each.last - each.first + 1 for each in open_)
             again = sum(each.last - each.first + 1 for each in before)
             most = max((each.deliveries for each in before), default=0)
         oldest = None

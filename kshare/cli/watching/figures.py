@@ -30,9 +30,7 @@ class Column:
 
 _GROUP = Column("GROUP", "group", "the share group", False)
 _LAG = Column("LAG", "lag", "records that aren't settled yet")
-_AGAIN = Column(
-    "AGAIN", "again", "of these, given back or run out of time: they wait for their next delivery"
-)
+_AGAIN = Column("AGAIN", "again", "of these, those that came back, and wait for their next delivery")
 _MOST = Column("MOST", "most_deliveries", "the highest delivery count among those; a limit archives them")
 _DONE = Column("DONE/s", "settled_per_second", "records settled a second, since the reading before")
 _IN = Column("IN/s", "written_per_second", "records written a second")

@@ -166,6 +166,17 @@ def test_help_says_what_nobody_knows() -> None:
     assert "LAG" in shown(board, MANY)[1]
 
 
+@pytest.mark.parametrize("view", View)
+def test_help_is_whole_at_80_by_24(view: View) -> None:
+    board = Board("here", view, None, 2)
+    board.press("?")
+    lines = shown(board, MANY)
+    assert "  any key goes back" in lines
+    for column in COLUMNS[view]:
+        if column.about:
+            assert any(line.split(maxsplit=1) == [column.head, column.about] for line in lines)
+
+
 def test_troubles_are_told_on_the_board() -> None:
     board = Board("here", View.GROUPS, None, 2)
     first = board.lines(MANY, 80, 24, "can't reach localhost:9092")[0]
