@@ -17,8 +17,8 @@ from kshare.cli.span_text import FAINT, NAME, PROBLEM
 from kshare.dissect.meaning import batch_attributes, moment
 from kshare.protocol.record_header import HEADER
 
-_RANGE_WIDTH = 22
-_NAME_WIDTH = 16
+_RANGE_WIDTH = 18
+_NAME_WIDTH = 14
 _NO_PRODUCER = -1
 
 
@@ -110,13 +110,14 @@ def _added(totals: Totals, line: BatchLine) -> Totals:
 
 def _parts(line: BatchLine) -> list[tuple[str, str]]:
     parts = [
-        (f"{line.start}-{line.end - 1}".ljust(_RANGE_WIDTH), FAINT),
-        (f"records[{line.number}]".ljust(_NAME_WIDTH), NAME),
+        (f"{line.start}-{line.end - 1} ".ljust(_RANGE_WIDTH), FAINT),
+        (f"records[{line.number}] ".ljust(_NAME_WIDTH), NAME),
     ]
     if line.problem:
         return [*parts, (line.problem, PROBLEM)]
     parts.append((f"{line.base_offset}-{line.last_offset}  {line.records} records", ""))
-    parts.append((f"  {moment(line.max_timestamp)}  {batch_attributes(line.attributes)}", FAINT))
+    when = moment(line.max_timestamp).removesuffix("+00:00")
+    parts.append((f"  {when}  {batch_attributes(line.attributes)}", FAINT))
     if line.producer_id != _NO_PRODUCER:
         producer = f"  producer {line.producer_id}/{line.producer_epoch} from {line.base_sequence}"
         parts.append((producer, FAINT))

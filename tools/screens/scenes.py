@@ -1,0 +1,83 @@
+"""Which commands are drawn, and what is done while they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kshare import sync
+from tests.cli.terminals import Terminal
+from tools.screens.world import GRAVE, GROUP, TOPIC, World
+
+_FRAME = re.compile(r"\x1b\[H")
+LISTEN = "HOST:PORT"
+_SOME = 12
+
+Play = Callable[[Terminal, World], str]
+"""Has a command do what is to be seen, and gives what was on the terminal then."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`words` name files of the world as if they were at hand; LISTEN is put in."""
+
+    words: Sequence[str]
+    play: Play
+    lines: int | None = None
+    """So many are kept, if there are more."""
+
+
+def to_its_end(terminal: Terminal, world: World) -> str:
+    terminal.end()
+    return terminal.text
+
+
+def traced(terminal: Terminal, world: World) -> str:
+    """A consumer of some records, through the proxy; Ctrl-C."""
+    terminal.until("connect to ")
+    address = terminal.until("\n").strip()
+    with sync.ShareConsumer(address, group="packers", topics=[TOPIC], client_id="bench-1") as consumer:
+        for number, _ in enumerate(consumer, 1):
+            if number == _SOME:
+                break
+    terminal.until("leaves")
+    terminal.type("\x03")
+    terminal.end()
+    return terminal.text
+
+
+def watched(terminal: Terminal, world: World) -> str:
+    """The last frame of a live screen before its end."""
+    terminal.until(GROUP)
+    terminal.until(GROUP)
+    terminal.type("q")
+    terminal.end()
+    frames = _FRAME.split(terminal.text)
+    return next(frame for frame in reversed(frames) if GROUP in frame)
+
+
+SCENES = (
+    Scene(["--help"], to_its_end),
+    Scene(["decode", "ack.hex"], to_its_end),
+    Scene(["decode", "--hex", "ack.hex"], to_its_end, lines=30),
+    Scene(["decode", "--summary", "00000000000000000000.log"], to_its_end),
+    Scene(
+        ["encode", '{"message": "ShareSnapshotKey", "version": 0, "body": {"groupId": "orders"}}'],
+        to_its_end,
+    ),
+    Scene(["trace", "--listen", LISTEN], traced),
+    Scene(["pcap", "orders.pcap", "--group", GROUP], to_its_end),
+    Scene(["groups", "list"], to_its_end),
+    Scene(["groups", "describe", GROUP, "--offsets", "--members"], to_its_end),
+    Scene(["groups", "config", "show", GROUP], to_its_end),
+    Scene(["top"], watched),
+    Scene(["top", "--view", "partitions"], watched),
+    Scene(["top", "--view", "members"], watched),
+    Scene(["produce", "--topic", "parcels", "--count", "1000", "--size", "100"], to_its_end),
+    Scene(["consume", "--topic", TOPIC, "--group", "console", "--max-messages", "5"], to_its_end),
+    Scene(["state", GROUP], to_its_end),
+    Scene(["dlq", "list"], to_its_end),
+    Scene(["dlq", "show", GRAVE], to_its_end),
+    Scene(["doctor"], to_its_end),
+)
