@@ -215,15 +215,15 @@ def test_a_capture_that_was_cut_off_is_shown_up_to_there(run: Kshare, tmp_path: 
     assert done.err.endswith("the capture ends inside of a packet, 72 bytes of it are there\n")
 
 
-def test_standard_input_and_decode_show_the_same() -> None:
+def test_standard_input_and_decode_show_the_same(run: Kshare) -> None:
     path = CAPTURES / "ethernet.pcap"
-    from_file = kshare("pcap", str(path))
+    from_file = run("pcap", str(path))
     assert from_file.code == 0
     assert kshare("pcap", "-", stdin=path.read_bytes()) == from_file
-    assert kshare("decode", str(path)) == from_file
     assert kshare("decode", stdin=path.read_bytes()) == from_file
-    assert forms(kshare("decode", "--json", str(path))) == forms(kshare("pcap", "--json", str(path)))
-    refused = kshare("decode", "--hex", str(path))
+    assert run("decode", str(path)) == from_file
+    assert forms(run("decode", "--json", str(path))) == forms(run("pcap", "--json", str(path)))
+    refused = run("decode", "--hex", str(path))
     assert refused.code == 1
     assert "kshare pcap -v" in refused.err
 

@@ -11,6 +11,8 @@ from tests.cli.terminals import Terminal
 from tools.screens.world import GRAVE, GROUP, TOPIC, World
 
 _FRAME = re.compile(r"\x1b\[H")
+_MODE = re.compile(r"\x1b\[\?\d+[hl]")
+_EMPTY = re.compile(r"\n(?: *\n){2,}")
 LISTEN = "HOST:PORT"
 _SOME = 12
 
@@ -54,7 +56,8 @@ def watched(terminal: Terminal, world: World) -> str:
     terminal.type("q")
     terminal.end()
     frames = _FRAME.split(terminal.text)
-    return next(frame for frame in reversed(frames) if GROUP in frame)
+    frame = next(frame for frame in reversed(frames) if GROUP in frame)
+    return _EMPTY.sub("\n\n", _MODE.sub("", frame))
 
 
 SCENES = (

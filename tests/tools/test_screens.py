@@ -1,0 +1,46 @@
+"""Every command is drawn in docs/screens, within its window; and each can be drawn anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.cli.app import app
+from tools.screens.__main__ import SIZES, draw, path, title
+from tools.screens.scenes import SCENES, Scene
+from tools.screens.world import World, world
+
+_DRAWN = re.compile(r"^```text\n\$ kshare (.*?)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_NOT_FOR_LOOKING = {"broker"}
+"""It is a server: it shows where it listens, and no more."""
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[World]:
+    with world() as one:
+        yield one
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
+    drawn = dict(_DRAWN.findall(path(columns, lines).read_text(encoding="utf-8")))
+    commands = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
+    assert commands - _NOT_FOR_LOOKING <= {command.split()[0] for command in drawn}
+    assert len(drawn) == len(SCENES)
+    for command, text in drawn.items():
+        assert max(map(len, text.splitlines())) <= columns, command
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: " ".join(scene.words)[:40])
+def test_each_can_be_drawn(scene: Scene, there: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it shows may differ in times and ids; that it fits and ends well may not."""
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", there.bootstrap)
+    columns, lines = SIZES[0]
+    text = draw(scene, there, columns, lines)
+    assert title(scene, there)
+    assert text
+    assert "Traceback" not in text
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= columns
