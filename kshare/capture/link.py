@@ -84,7 +84,7 @@ class Link:
                     self.is_over = True
                     yield Closed(self, time, is_cut)
                     return
-                side = next((one for one in waiting if self._directions[one].has_gap()), waiting[0])
+                side = self._in_the_way(waiting[0])
             yield from self._advance(side, time)
 
     def _settle(self, time: float) -> Iterator[Event]:
@@ -109,10 +109,13 @@ class Link:
         """The side whose next bytes are waited for no longer."""
         for side, mine in enumerate(self._directions):
             if self._is_overdue(mine):
-                # Without a gap of its own it waits for bytes of the other side.
-                is_others = not mine.has_gap() and self._directions[1 - side].has_gap()
-                return 1 - side if is_others else side
+                return self._in_the_way(side)
         return None
+
+    def _in_the_way(self, side: int) -> int:
+        """The side whose gap holds this one up. What has no gap of its own waits for bytes of the other."""
+        is_others = not self._directions[side].has_gap() and self._directions[1 - side].has_gap()
+        return 1 - side if is_others else side
 
     def _is_overdue(self, mine: _Direction) -> bool:
         if mine.held_bytes > self._most_held:

@@ -88,6 +88,13 @@ def test_a_question_that_the_capture_lacks_does_not_hold_back_its_answer() -> No
     assert told(talk.segments) == ["1.client -4", "1.server answer", "1 closed"]
 
 
+def test_at_the_end_of_a_capture_a_missing_question_is_named_before_its_answer() -> None:
+    talk = Talk().open().say(0, b"lost")
+    talk.segments.pop()
+    talk.say(1, b"answer")
+    assert told(talk.segments) == ["1.client -4", "1.server answer", "1 closed"]
+
+
 def test_memory_is_bounded_behind_a_gap() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
