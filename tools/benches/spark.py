@@ -50,10 +50,10 @@ def study(wishes: Wishes) -> Study:
         rows = PARTITIONS * locks
         bound = f"prepared rows, {rows:,} each"
         trials[bound] = partial(
-            _stream, "prepared", {"rows": rows, "partitions": PARTITIONS, "bytes": SIZE}, rows
+            _stream, "prepared", {"rows": rows, "partitions": PARTITIONS, "bytes": SIZE}, rows, records
         )
         trials[f"rate source, {rows:,} each"] = partial(
-            _stream, "rate-micro-batch", {"rowsPerBatch": rows, "numPartitions": PARTITIONS}, rows
+            _stream, "rate-micro-batch", {"rowsPerBatch": rows, "numPartitions": PARTITIONS}, rows, records
         )
         for settle in ("sink", "checkpoint"):
             name = f"kshare stream, {locks:,} locks, {settle}"
@@ -115,13 +115,13 @@ def _kshare_stream(records: int, locks: int, settle: str) -> Mapping[str, float]
         "subscribe": _topic(records),
         "settle": settle,
     }
-    return _stream("kshare", given, PARTITIONS * locks)
+    return _stream("kshare", given, PARTITIONS * locks, records)
 
 
-def _stream(source: str, options: Mapping[str, object], rows: int) -> Mapping[str, float]:
+def _stream(source: str, options: Mapping[str, object], rows: int, records: int) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as checkpoint:
         # Even so large a topic is at its end some day: fewer micro-batches where they are large.
-        count = min(_STREAMED * rows, RECORDS // 2)
+        count = min(_STREAMED * rows, records // 2)
         told = ours().run("stream", source, options, rows=count, checkpoint=checkpoint)
     return {_ROWS: told["rows"], _LATENCY: told["median"]}
 
