@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -38,7 +38,11 @@ class Runner:
         self._member = RangeMember(options)
         self._committed: int | None = None
         self._has_planned = False
-        self._running, _ = self._portal.start_task(self._member.run)
+        try:
+            self._running, _ = self._portal.start_task(self._member.run)
+        except BaseException:
+            self._life.close()  # its thread would keep the process from ending
+            raise
         self._life.callback(self._leave)
         die_in_good_order()
 
@@ -82,7 +86,8 @@ class Runner:
 
     def _leave(self) -> None:
         self._portal.call(self._member.close)
-        self._running.result()
+        with suppress(KshareError):  # whoever asked last was told
+            self._running.result()
 
     def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         if self._running.done():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from kshare.errors import KshareError
+from kshare.errors import ConnectionLost, KshareError
 from kshare.spark.settling import _ask, _whose, meeting_place, stretches
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
@@ -170,3 +171,12 @@ def test_released_rows_come_again_after_a_crash_too(query: DrivenQuery, is_known
     again = [(0, 7)] if is_known else [(0, at) for at in range(20)]
     assert sorted(query.written) == sorted([(0, at) for at in range(20)] + again)
     assert query.lag() == 0
+
+
+def test_a_runner_that_fails_to_start_leaves_no_thread(query: DrivenQuery) -> None:
+    before = threading.active_count()
+    reader = query.reader(**{"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "500"})
+    with pytest.raises(ConnectionLost, match=r"can't reach 127\.0\.0\.1:1"):
+        reader.latestOffset(reader.initialOffset(), None)
+    reader.stop()
+    assert threading.active_count() == before
