@@ -32,7 +32,7 @@ _LIMIT = "share.delivery.count.limit"
 _RESET = "share.auto.offset.reset"
 _USUAL_LIMIT = 5
 _FIRST_PATIENCE_S, _LONGEST_PATIENCE_S = 0.1, 2.0
-_QUIET_S = 10.0
+_QUIET_S = 15.0
 """So long nothing comes before we say that nothing will."""
 _ABSENT_S = 100.0
 """So long where there are other members: one that was killed keeps its partitions until its session is over."""
@@ -149,6 +149,8 @@ async def _consume(
             return True
         patience = min(2 * patience, _LONGEST_PATIENCE_S)
         others = len((await groups.describe_share_group(router, group)).members) - 1
+        if others != run.tally.waits_for:
+            quiet_since = anyio.current_time()  # partitions are dealt out anew
         run.wait_for(others)
         if anyio.current_time() - quiet_since > (_ABSENT_S if others > 0 else _QUIET_S):
             return False
