@@ -24,7 +24,7 @@ class Latencies:
         for slot in sorted(self._slots):
             seen += self._slots[slot]
             if seen >= wanted:
-                return slot
+                return min(slot, self.longest)
         return None
 
 

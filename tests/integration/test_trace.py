@@ -28,13 +28,6 @@ DEADLINE_S = 60
 
 
 def java(address: str, topic: str, group: str) -> None:
-    run_tool(
-        "org.apache.kafka.tools.ShareConsumerPerformance",
-        *("--bootstrap-server", address, "--topic", topic, "--group", group, "--num-records", str(RECORDS)),
-    )
-
-
-def java_console(address: str, topic: str, group: str) -> None:
     said = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
         *("--bootstrap-server", address, "--topic", topic, "--group", group),
@@ -62,7 +55,7 @@ def ours(address: str, topic: str, group: str) -> None:
                 break
 
 
-@pytest.mark.parametrize("client", [java, java_console, confluent, ours], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("client", [java, confluent, ours], ids=lambda one: one.__name__)
 def test_all_is_decoded_and_clean_runs_are_left_in_peace(
     kafka: Cluster,
     fresh_topic: FreshTopic,

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from kshare.testing import Broker
-from tools.cookbook.scenarios import GROUP, LOCK_S, SCENARIOS, TOPIC
+from tools.cookbook.scenarios import GROUP, LOCKS_S, SCENARIOS, TOPIC
 
 _DEADLINE_S = 60.0
 _WIDTH = 118
@@ -24,7 +24,10 @@ def output_of(scenario: str, *options: str, port: int = 19092) -> str:
     with Broker(topics={TOPIC: 1}, settings=settings) as broker, tempfile.TemporaryDirectory() as folder:
         broker.set_group_config(
             GROUP,
-            {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": str(int(LOCK_S * 1000))},
+            {
+                "share.auto.offset.reset": "earliest",
+                "share.record.lock.duration.ms": str(int(LOCKS_S[scenario] * 1000)),
+            },
         )
         broker.produce(TOPIC, [b"order %d" % number for number in range(15)])
         said = _run(scenario, broker, Path(folder) / "said", f"127.0.0.1:{port}", options)

@@ -1,0 +1,25 @@
+"""Quantiles of times: two digits right, and never beyond the longest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.traffic.latencies import Latencies
+
+
+@given(st.lists(st.floats(0, 1e5), min_size=1), st.floats(0.01, 1))
+def test_quantiles_are_right_to_two_digits(seconds: list[float], part: float) -> None:
+    times = Latencies()
+    for one in seconds:
+        times.add(one)
+    found = times.quantile(part)
+    assert found is not None
+    at_most = [one for one in seconds if one <= found * 1.06 + 1e-6]
+    below = [one for one in seconds if one < found * 0.94 - 1e-6]
+    assert len(below) <= part * len(seconds) <= len(at_most) + 1e-9
+    assert found <= max(seconds)
+
+
+def test_nothing_has_no_quantile() -> None:
+    assert Latencies().quantile(0.5) is None

@@ -1,0 +1,47 @@
+"""Ranges of offsets against a dictionary of offsets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.traffic.ranges import Ranges
+
+SPANS = st.tuples(st.integers(0, 40), st.integers(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcx"), SPANS)), SPANS)
+def test_they_hold_what_a_dictionary_holds(
+    steps: list[tuple[str, tuple[int, int]]], asked: tuple[int, int]
+) -> None:
+    ranges: Ranges[str] = Ranges()
+    plain: dict[int, str] = {}
+    for value, (first, last) in steps:
+        if value == "x":
+            ranges.take(first, last)
+        else:
+            ranges.put(first, last, value)
+        for offset in range(first, last + 1):
+            plain.pop(offset, None)
+            if value != "x":
+                plain[offset] = value
+    assert {offset: one.value for one in ranges for offset in range(one.first, one.last + 1)} == plain
+    pieces = list(ranges)
+    assert all(one.last < other.first for one, other in pairwise(pieces))
+    looked = ranges.look(*asked)
+    assert [offset for one in looked for offset in range(one.first, one.last + 1)] == list(
+        range(asked[0], asked[1] + 1)
+    )
+    assert all(plain.get(offset) == one.value for one in looked for offset in range(one.first, one.last + 1))
+
+
+def test_neighbours_that_are_equal_become_one_and_the_lowest_are_forgotten_first() -> None:
+    ranges: Ranges[str] = Ranges(most=2)
+    ranges.put(0, 4, "a")
+    ranges.put(5, 9, "a")
+    assert [(one.first, one.last) for one in ranges] == [(0, 9)]
+    ranges.put(20, 29, "a")
+    ranges.put(40, 49, "a")
+    assert [one.first for one in ranges] == [20, 40]
