@@ -95,7 +95,7 @@ class ShareState:
 
     def covering(self, first: int, last: int) -> Iterator[StateRange]:
         """All of first..last in order: what is stored, and between it what was never delivered."""
-        at = max(first, self.start_offset)
+        at = max(first, self.start_offset, 0)
         for each in self.ranges[bisect_left(self.ranges, at, key=_last) :]:
             if each.first > last:
                 break

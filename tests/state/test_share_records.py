@@ -99,6 +99,12 @@ def test_what_is_not_known_is_passed_over() -> None:
     assert fold.states == {}
 
 
+def test_where_no_start_is_decided_what_is_open_begins_at_0() -> None:
+    state = ShareState(-1, (), 0, 0, 0, 0)
+    assert list(state.open_ranges(0)) == []
+    assert list(state.open_ranges(3)) == [StateRange(0, 2, AVAILABLE, 0)]
+
+
 def test_open_ranges_are_what_is_not_settled() -> None:
     ranges = (
         StateRange(12, 13, ACKNOWLEDGED, 1),
