@@ -69,6 +69,9 @@ class Prompt:
                 _write("\n")
 
     async def _renew(self, record: ShareRecord) -> str:
+        if not self._consumer.can_renew:
+            left = max(0.0, record.lease_deadline - anyio.current_time())
+            return f"this broker can't renew locks (Kafka 4.2 can): {left:.0f} s are left"
         try:
             record.renew()
             results = await self._consumer.commit()

@@ -36,7 +36,7 @@ LEGEND: Line = (
     (_UNTOUCHED, _STYLES[_UNTOUCHED]),
     (" never given back  ", ""),
     ("1-9", _REDELIVERED),
-    (" given back, after so many deliveries", ""),
+    (" given back so often", ""),
 )
 
 

@@ -195,6 +195,11 @@ class ShareConsumer(Generic[RecordT_co]):
         """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
         self._held().stop_acquiring()
 
+    @property
+    def can_renew(self) -> bool:
+        """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
+        return self._held().keeper.can_renew
+
     def hold_at_most(self, records: int) -> None:
         """So many from now on, instead of `max_records`. What is held stays."""
         holdings = self._held()

@@ -276,3 +276,16 @@ def test_the_clusters_address_and_the_group_come_from_a_file(
     file.write_text(f"bootstrap.servers={broker.bootstrap}\ngroup.id={topic}\nclient.id=file\n")
     done = kshare("consume", "-t", topic, "--config", str(file), "-X", "client.id=me", "-n", "1")
     assert (done.code, done.out) == (0, "value 0\n")
+
+
+def test_where_locks_cannot_be_renewed_the_prompt_says_so() -> None:
+    with Broker(release="4.1", topics={"old": 1}) as old:
+        old.set_group_config("old", {"share.auto.offset.reset": "earliest"})
+        old.produce("old", [b"x"])
+        with Terminal("consume", "-t", "old", "-g", "old", "-i", "-n", "1", "-b", old.bootstrap) as terminal:
+            terminal.until("[q]uit? ")
+            terminal.type("n")
+            assert "this broker can't renew locks (Kafka 4.2 can)" in terminal.until("[q]uit? ")
+            terminal.type("a")
+            terminal.until("kshare: 1 record shown: 1 accepted\n")
+            assert terminal.end() == 0
