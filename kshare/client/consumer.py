@@ -114,6 +114,7 @@ class ShareConsumer(Generic[RecordT_co]):
                     keeper=keeper,
                     clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),
+                    can_renew=speaks_renewal,
                     reporter=self._reporter,
                 )
                 async with anyio.create_task_group() as tasks:

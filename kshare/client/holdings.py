@@ -45,6 +45,7 @@ class Holdings:
         keeper: LeaseKeeper,
         clock: Callable[[], float],
         reader: Reads | None = None,
+        can_renew: bool = True,
         reporter: Reporter = SILENT,
     ) -> None:
         self.pace = Pace(most)
@@ -70,6 +71,7 @@ class Holdings:
         self._is_stalled = False
         """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
+        self._can_renew = can_renew
         self._waiting: deque[ShareBatch] = deque()
         self._listeners: list[anyio.Event] = []
         self.arrived = anyio.Event()
@@ -124,7 +126,9 @@ class Holdings:
         if self._topics is not None and topic not in self._topics:
             lease.decide_held(RELEASE)
         if lease.undecided:
-            self._waiting.append(ShareBatch(topic, lease, batches, self._reader))
+            acquired = ShareBatch(topic, lease, batches, self._reader)
+            acquired.can_renew = self._can_renew
+            self._waiting.append(acquired)
             self.arrived.set()
 
     def _accept_again(self, lease: Lease) -> None:

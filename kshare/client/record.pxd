@@ -17,6 +17,7 @@ cdef class ShareBatch:
     cdef readonly list batches, spans
     cdef readonly object reader
     cdef public object desk
+    cdef public bint can_renew
 
     cpdef settle(self, int64_t offset, int kind)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from kshare.errors import AcknowledgeError
+from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
 from kshare.state.lease import ACCEPT, GAP, REJECT, RELEASE, RENEW, Lease
@@ -84,7 +84,8 @@ class ShareRecord(Record):
         self.batch.settle(self.offset, REJECT)
 
     def renew(self) -> None:
-        """Needs longer: the lock begins anew."""
+        """Needs longer: the lock begins anew. Kafka 4.1 can't: there it raises Unsupported."""
+        self.batch.require_renewal()
         self.batch.settle(self.offset, RENEW)
 
     def __repr__(self) -> str:
@@ -94,7 +95,7 @@ class ShareRecord(Record):
 class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
-    __slots__ = ("batches", "desk", "lease", "reader", "spans", "topic")
+    __slots__ = ("batches", "can_renew", "desk", "lease", "reader", "spans", "topic")
 
     def __init__(self, topic: str, lease: Lease, batches: list[Batch], reader: Reads | None = None) -> None:
         self.topic = topic
@@ -103,6 +104,8 @@ class ShareBatch:
         self.reader = reader
         self.desk: Settles | None = None
         """Takes decisions in the place of the lease: for users in another thread."""
+        self.can_renew = True
+        """Whether the broker knows how."""
         self.spans = held_spans(lease)
         """What was there to be handed out: first and last offset of each stretch."""
 
@@ -137,7 +140,15 @@ class ShareBatch:
         self._settle_all(REJECT)
 
     def renew(self) -> None:
+        self.require_renewal()
         self._settle_all(RENEW)
+
+    def require_renewal(self) -> None:
+        if not self.can_renew:
+            raise Unsupported(
+                "these brokers can't renew locks: Kafka 4.2 can. Give the group a longer "
+                "share.record.lock.duration.ms instead"
+            )
 
     def settle(self, offset: int, kind: int) -> None:
         """One record; AcknowledgeError when it is too late."""

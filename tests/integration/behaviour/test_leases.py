@@ -7,6 +7,7 @@ import pytest
 
 from kshare import AcknowledgeError, ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
+from kshare.errors import Unsupported
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, take
 
@@ -58,6 +59,25 @@ async def test_a_lease_is_renewed_while_the_user_works(fresh_queue: FreshQueue) 
             assert again.redelivered
         else:
             assert await nothing_comes(source)
+
+
+async def test_renewing_by_hand_is_refused_at_once_where_brokers_cant(fresh_queue: FreshQueue) -> None:
+    """And takes nothing along: what was accepted before, and after, counts."""
+    queue = fresh_queue()
+    await queue.produce(2)
+    async with queue.consumer(acknowledgement="explicit") as source:
+        first, second = await first_batch(source)
+        first.accept()
+        if queue.is_4_1:
+            with pytest.raises(Unsupported, match=r"Kafka 4\.2 can"):
+                second.renew()
+        else:
+            second.renew()
+        assert list((await source.commit()).values()) == [None]
+        second.accept()
+        assert list((await source.commit()).values()) == [None]
+    async with queue.consumer() as source:
+        assert await nothing_comes(source)
 
 
 async def first_batch(source: ShareConsumer) -> ShareBatch:
