@@ -58,12 +58,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Where several processes share a run, the last to begin should not be the longest.
     items.sort(key=lambda item: _release(item.nodeid) is None)
-    if config.getoption("--long"):
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    if not config.getoption("--long"):
+        _leave_out("long", config, items)
+    if not _may_capture(items):
+        _leave_out("captures", config, items)
+
+
+def _may_capture(items: list[pytest.Item]) -> bool:
+    if not any(item.get_closest_marker("captures") for item in items):
+        return True
+    from tests.capture.loopback import may_capture
+
+    return may_capture()
+
+
+def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> None:
+    out = [item for item in items if item.get_closest_marker(marker)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
 
 
 @pytest.hookimpl(optionalhook=True)

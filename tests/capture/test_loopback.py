@@ -12,6 +12,8 @@ from kshare.capture import CaptureReader, Closed, Data, Lost, Streams, segment_o
 from kshare.capture.link import Event
 from tests.capture.loopback import captured
 
+pytestmark = pytest.mark.captures
+
 QUESTION, ANSWER = b"question" * 5_000, bytes(range(256)) * 8_000
 
 

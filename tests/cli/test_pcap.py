@@ -58,6 +58,7 @@ def rewritten(path: Path, name: str, packets: list[bytes]) -> str:
     return str(target)
 
 
+@pytest.mark.captures
 def test_a_capture_of_the_loopback(run: Kshare, loopback: Path) -> None:
     done = run("pcap", str(loopback))
     assert (done.code, done.err) == (0, "")

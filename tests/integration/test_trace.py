@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from confluent_kafka import Producer, ShareConsumer
 
 from kshare import sync
-from tests.capture.loopback import captured
+from tests.capture.loopback import captured, may_capture
 from tests.cli.running import kshare
 from tests.cli.tracing import Trace, tracing
 from tests.integration.conftest import FreshGroup, FreshTopic
@@ -67,8 +68,9 @@ def test_all_is_decoded_and_clean_runs_are_left_in_peace(
 ) -> None:
     topic, group = fresh_topic(2), fresh_group()
     loopback = tmp_path / "loopback.pcap"
+    port = int(kafka.bootstrap.rpartition(":")[2])
     with tracing(kafka.bootstrap, tmp_path) as trace:
-        with captured(loopback, int(kafka.bootstrap.rpartition(":")[2])):
+        with captured(loopback, port) if may_capture() else nullcontext():
             produce(trace.address, topic)
             client(trace.address, topic, group)
         assert trace.end() == 0
@@ -83,7 +85,8 @@ def test_all_is_decoded_and_clean_runs_are_left_in_peace(
     assert all_exchanges_are_through_the_proxy(trace, kafka)
     assert the_capture_says_the_same(trace.capture, trace)["exchanges"] == trace.summary["exchanges"]
     # What libpcap saw of the broker, brokers' own requests among it.
-    assert the_capture_says_the_same(loopback, trace)["exchanges"] > trace.summary["exchanges"]
+    if may_capture():
+        assert the_capture_says_the_same(loopback, trace)["exchanges"] > trace.summary["exchanges"]
 
 
 def produce(address: str, topic: str) -> None:
