@@ -60,4 +60,6 @@ def _write(capture: cypcap.Pcap, path: Path) -> None:
 
 
 if __name__ == "__main__" and not may_capture():
-    sys.stdout.write("packets can't be captured by this user (root or CAP_NET_RAW can): such tests are left out\n")
+    sys.stdout.write(
+        "packets can't be captured by this user (root or CAP_NET_RAW can): such tests are left out\n"
+    )
