@@ -32,7 +32,7 @@ _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
 _QUIET_S = 3.0
 _AHEAD = 500
-_TERMINATED = 143
+_SIGNALLED = 128
 _PIECE = 16 * 1024
 _LONGEST_PROMPT_S = 86_400
 _PAST = {"accept": "accepted", "release": "released", "reject": "rejected"}
@@ -120,7 +120,7 @@ def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, 
             await consumer.commit()
 
     try:
-        anyio.run(_until_terminated, work)
+        anyio.run(_until_told, work)
     finally:
         if books.is_open:
             _say(books.text())
@@ -257,27 +257,27 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-async def _until_terminated(work: Callable[[], Awaitable[None]]) -> None:
-    """SIGTERM is as good as Ctrl-C: what was shown is settled before we go."""
+async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
+    """To stop, by Ctrl-C or SIGTERM: what was shown is settled before we go, however often we are told."""
     failure: Exception | None = None
-    is_terminated = False
+    told: int | None = None
 
     async def wait() -> None:
-        nonlocal is_terminated
-        with anyio.open_signal_receiver(signal.SIGTERM) as signals:
-            async for _ in signals:
-                is_terminated = True
-                tasks.cancel_scope.cancel()
-                return
+        nonlocal told
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for one in signals:
+                told = told or one
+                working.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait)
-        try:
-            await work()
-        except Exception as error:
-            failure = error  # raised outside, so that it doesn't become part of a group
+        with anyio.CancelScope() as working:
+            tasks.start_soon(wait)
+            try:
+                await work()
+            except Exception as error:
+                failure = error  # raised outside, so that it doesn't become part of a group
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    if is_terminated:
-        raise typer.Exit(_TERMINATED)
+    if told is not None:
+        raise typer.Exit(_SIGNALLED + told)
