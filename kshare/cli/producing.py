@@ -39,6 +39,8 @@ class _Written:
     """Of one topic: offsets by partition."""
 
     records: int = 0
+    unconfirmed: int = 0
+    """Sent, and not answered yet: when we are interrupted, nobody knows of these."""
     partitions: dict[int, list[int]] = field(default_factory=dict)
     """First and last offset, and how many."""
 
@@ -80,7 +82,7 @@ def produce(
     try:
         cluster.run_routed(work)
     except BaseException:
-        if written.records:
+        if written.records or written.unconfirmed:
             _report(topic, written, is_json)
         raise
     _report(topic, written, is_json)
@@ -110,7 +112,13 @@ async def _write(writer: LogWriter, topic: str, drafts: Sequence[Draft], written
         timestamp = now if draft.timestamp is None else draft.timestamp
         shares.setdefault(partition, []).append(NewRecord(draft.value, draft.key, draft.headers, timestamp))
     for partition, records in shares.items():
-        first = await writer.append(topic, partition, records)
+        written.unconfirmed = len(records)
+        try:
+            first = await writer.append(topic, partition, records)
+        except Exception:
+            written.unconfirmed = 0  # the error says what became of them
+            raise
+        written.unconfirmed = 0
         written.add(partition, first, len(records))
 
 
@@ -120,11 +128,15 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
     if is_json:
         names = ("first", "last", "records")
         partitions = [{"partition": number} | dict(zip(names, row, strict=True)) for number, row in rows]
-        show_json(screen, {"topic": topic, "records": written.records, "partitions": partitions})
+        unconfirmed = {"unconfirmed": written.unconfirmed} if written.unconfirmed else {}
+        show_json(screen, {"topic": topic, "records": written.records, "partitions": partitions} | unconfirmed)
     else:
         where = [f"{topic}[{number}]@{_span(first, last)}" for number, (first, last, _) in rows]
         noun = "record" if written.records == 1 else "records"
-        screen.line((f"{written.records} {noun} written: {' '.join(where)}", ""))
+        said = f"{written.records} {noun} written{': ' if where else ''}{' '.join(where)}"
+        if written.unconfirmed:
+            said += f"; {written.unconfirmed} more sent, and not confirmed"
+        screen.line((said, ""))
     screen.done()
 
 

@@ -102,6 +102,10 @@ def two_members(talk: Talk) -> None:
 
 def subscriptions(talk: Talk) -> None:
     topic, group = talk.topic("orders", 2), talk.group("g")
+    # Until the coordinator has heard of the topic: to hear of it later would be an epoch more.
+    scout = Sharer(talk, talk.group("scouts"), topic, "scout")
+    scout.join(2)
+    scout.leave()
     one = Sharer(talk, group, talk.name("missing"), "one")
     beat(talk, one, 0, [one.topic])
     missing = beat(talk, one, 0, [one.topic])
