@@ -129,7 +129,9 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
         names = ("first", "last", "records")
         partitions = [{"partition": number} | dict(zip(names, row, strict=True)) for number, row in rows]
         unconfirmed = {"unconfirmed": written.unconfirmed} if written.unconfirmed else {}
-        show_json(screen, {"topic": topic, "records": written.records, "partitions": partitions} | unconfirmed)
+        show_json(
+            screen, {"topic": topic, "records": written.records, "partitions": partitions} | unconfirmed
+        )
     else:
         where = [f"{topic}[{number}]@{_span(first, last)}" for number, (first, last, _) in rows]
         noun = "record" if written.records == 1 else "records"
