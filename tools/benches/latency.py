@@ -11,11 +11,12 @@ import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from tools.benches import programs
 from tools.benches.broker import await_members, broker, fresh_group, fresh_topic
 from tools.benches.child import children, next_line
+from tools.benches.measure import progress
 from tools.benches.study import Contest, Figure, Study, Trial
 from tools.benches.wishes import Wishes
 
@@ -67,6 +68,19 @@ def study(wishes: Wishes) -> Study:
 
 
 def _delays(program: str, mode: str, records: int) -> Mapping[str, float]:
+    _warm_up(records)
+    return _once(program, mode, records)
+
+
+@cache
+def _warm_up(records: int) -> None:
+    """A broker whose code isn't compiled yet takes some three times as long: whoever came first would pay for it."""
+    for program in _CONTENDERS.values():
+        progress(f"latency: warming up the broker with {program}")
+        _once(f"{program}_latency", "explicit", records)
+
+
+def _once(program: str, mode: str, records: int) -> Mapping[str, float]:
     topic, group = fresh_topic(PARTITIONS), fresh_group()
     where = {"bootstrap": broker().bootstrap, "topic": topic, "records": records}
     reader = programs.python(program, group=group, mode=mode, **where)
