@@ -56,7 +56,7 @@ def main() -> None:
         def crash(batch: int) -> None:
             if batch == 1:
                 shop.interrupt = lambda _: None
-                say("  … and its runner is killed, before the micro-batch is complete")
+                say("  … and the query's runner is killed, before anything of it is acknowledged")
                 for runner in runners():
                     os.kill(runner, signal.SIGKILL)
 
@@ -74,7 +74,12 @@ def main() -> None:
 def fill(broker: Broker) -> None:
     broker.create_topic(DEAD_LETTERS, 1, {"errors.deadletterqueue.group.enable": "true"})
     broker.set_group_config(
-        GROUP, {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": DEAD_LETTERS}
+        GROUP,
+        {
+            "share.auto.offset.reset": "earliest",
+            "errors.deadletterqueue.topic.name": DEAD_LETTERS,
+            "errors.deadletterqueue.copy.record.enable": "true",
+        },
     )
     for number in range(PARTITIONS):
         broker.produce(
