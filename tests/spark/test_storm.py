@@ -158,7 +158,7 @@ killed and started again. What the steps are called: planned (the token is made,
 acceptance hasn't left), asking (it is leaving), answering (its answer is on the way).
 
 It is Spark's calls in Spark's order, not Spark. The groups give records up after 10 deliveries instead of 5: each crash
-costs all that was acquired a delivery. With 5 an early run lost 5 of 240,000 records; that this was the reason is likely
+costs all that was acquired a delivery. With 5 an early run lost 5 of 240,000 records; that this was why is likely
 and not proven, and it hasn't happened since.
 
 "Doubled for the group": records that another consumer of the group worked on as well, by the crash before.
