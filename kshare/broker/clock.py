@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import anyio
@@ -40,16 +41,16 @@ class Timer:
         return (self.when, self._number) < (other.when, other._number)
 
 
-class Clock:
+class Clock(ABC):
     """What the broker sees of time."""
 
     def __init__(self) -> None:
         self._due: list[Timer] = []
         self._made = 0
 
+    @abstractmethod
     def now(self) -> int:
         """Milliseconds since 1970; never runs backwards."""
-        raise NotImplementedError
 
     def at(self, when: int, call: Callable[[], None]) -> Timer:
         """Has `call` called at that time, outside of the caller, even if it has passed already."""
