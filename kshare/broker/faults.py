@@ -96,7 +96,15 @@ class Faults:
         mute: bool = False,
         cut_after: int | None = None,
     ) -> Fault:
-        """See Fault for what these mean. The fault lasts until it is used up or stopped."""
+        """See Fault for what these mean. The fault lasts until it is used up or stopped.
+
+        Raises ValueError for an `error` that this API's answers can't say.
+        """
+        if api is not None and error is not None:
+            # Seldom needed, and it loads a dozen messages.
+            from kshare.broker.refusing import check_refusable
+
+            check_refusable(api)
         fault = Fault(
             None if api is None else api.API_KEY,
             times,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.message import Message
+from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import (
     DeleteRecordsResponse,
     FindCoordinatorResponse,
@@ -26,14 +26,19 @@ from kshare.protocol.messages import (
 )
 
 
+def check_refusable(api: type[Request[Any]]) -> None:
+    """Raises ValueError for an API whose answers have no place for an error that is known here."""
+    if api.__name__ not in _MAKERS and not hasattr(api.RESPONSE(), "error_code"):
+        raise ValueError(f"{api.RESPONSE.__name__} has no single place for an error: say it by `change`")
+
+
 def refusing_answer(request: Any, error: ErrorCode) -> Message:
     """The answer to `request` that reports `error` wherever it can."""
+    check_refusable(type(request))
     make = _MAKERS.get(type(request).__name__)
     if make is not None:
         return make(request, error)
     answer: Any = request.RESPONSE()
-    if not hasattr(answer, "error_code"):
-        raise NotImplementedError(f"{type(answer).__name__} has no single place for an error")
     answer.error_code = error
     return answer  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ import pytest
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ApiVersionsRequest,
+    CreateTopicsRequest,
     DescribeClusterRequest,
     FetchRequest,
     FindCoordinatorRequest,
@@ -157,3 +158,8 @@ def test_any_error_for_any_request(
 ) -> None:
     broker.faults.add(type(request_), error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert code_of(client.ask(request_)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_an_error_that_no_answer_can_say_is_refused_at_once(broker: Broker) -> None:
+    with pytest.raises(ValueError, match="CreateTopicsResponse has no single place for an error"):
+        broker.faults.add(CreateTopicsRequest, error=ErrorCode.INVALID_REQUEST)
