@@ -61,7 +61,7 @@ class LogReader:
         """What stands at the offset and behind it; empty if nothing came within half a second.
 
         Raises BrokerError, OFFSET_OUT_OF_RANGE where the log doesn't reach there or no longer begins there, and
-        UNKNOWN_TOPIC_ID where the topic is gone.
+        UNKNOWN_TOPIC_ID where the topic is gone, UNKNOWN_TOPIC_OR_PARTITION where it has no such partition.
         """
 
         async def step(deadline: float) -> Piece:
@@ -135,11 +135,13 @@ class LogReader:
         answer = await self._router.ask(None, request, _metadata_problems, deadline)
         self._router.learn(answer)
         self._names[topic_id] = answer.topics[0].name or topic_id.hex()
-        for row in answer.topics[0].partitions:
-            if row.leader_id >= 0:
-                self._leaders[topic_id, row.partition_index] = row.leader_id
+        leaders = {row.partition_index: row.leader_id for row in answer.topics[0].partitions}
+        self._leaders |= {(topic_id, number): leader for number, leader in leaders.items() if leader >= 0}
         if where not in self._leaders:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{answer.topics[0].name}[{partition}]")
+            # Leaders come back; a partition that the topic doesn't have isn't worth waiting for.
+            is_there = partition in leaders
+            code = ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise BrokerError(code, f"{answer.topics[0].name}[{partition}]")
         return self._leaders[where]
 
 

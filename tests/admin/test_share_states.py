@@ -75,6 +75,9 @@ async def test_a_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> N
         with pytest.raises(BrokerError) as outside:
             await reader.piece((topic.topic_id, 0), 31)
         assert outside.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        with pytest.raises(BrokerError, match=r"orders\[1\]") as nowhere:
+            await reader.piece((topic.topic_id, 1), 0)
+        assert nowhere.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         kshare_cluster.delete_topic("orders")
         with pytest.raises(BrokerError) as gone:
             await reader.piece((topic.topic_id, 0), 0)
