@@ -23,10 +23,6 @@ class HeadReader:
         self._head = b""
         self._skip = 0
 
-    @property
-    def is_between_requests(self) -> bool:
-        return not self._head and not self._skip
-
     def feed(self, chunk: bytes) -> Iterator[Asked]:
         at = 0
         while at < len(chunk):

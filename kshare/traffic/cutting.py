@@ -26,17 +26,11 @@ class Cutter:
         self._looks_right = looks_right
         self._splitter = FrameSplitter()
         self._window = b""
-        self.is_searching = is_searching
-        self.skipped = 0
-        """Bytes that belong to no frame."""
-
-    @property
-    def is_between_frames(self) -> bool:
-        return self.is_searching or self._splitter.is_between_frames
+        self._is_searching = is_searching
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
         """Whole frames, without their sizes."""
-        if self.is_searching:
+        if self._is_searching:
             found = self._search(bytes(data))
             if found is None:
                 return
@@ -50,7 +44,7 @@ class Cutter:
         """What comes next doesn't follow on what came."""
         self._splitter = FrameSplitter()
         self._window = b""
-        self.is_searching = True
+        self._is_searching = True
 
     def _search(self, piece: bytes) -> bytes | None:
         """The stream from its first frame on."""
@@ -58,12 +52,10 @@ class Cutter:
         at = self._first_frame(len(self._window) - len(piece))
         if at is None:
             surplus = max(0, len(self._window) - _WINDOW)
-            self.skipped += surplus
             self._window = self._window[surplus:]
             return None
-        self.skipped += at
         rest, self._window = self._window[at:], b""
-        self.is_searching = False
+        self._is_searching = False
         return rest
 
     def _first_frame(self, seam: int) -> int | None:

@@ -69,7 +69,6 @@ class Session:
 
     server: str
     connection: int
-    opened_at: float
     is_partial: bool
     """We didn't see it begin."""
     epoch: int = 0

@@ -32,7 +32,6 @@ class Step:
     previous_epoch: int | None
     """None: there was no session that we know of."""
     previous_ended: float
-    was_partial: bool
     judged: list[Judged] = field(default_factory=list)
 
 
@@ -62,7 +61,6 @@ class Ledger:
             session,
             session.epoch if session else None,
             session.last_ended if session else 0.0,
-            session is None or session.is_partial,
         )
         for ack in turn.acknowledged:
             step.judged += member.judge(ack, session, exchange.asked_at)
@@ -132,7 +130,7 @@ class Ledger:
                 member.end_session(session)
                 member.resets += 1
             server, number = exchange.connection.server, exchange.connection.number
-            session = Session(server, number, exchange.asked_at, turn.epoch != OPENING)
+            session = Session(server, number, turn.epoch != OPENING)
             member.sessions[server] = step.session = session
         session.connection = exchange.connection.number
         session.last_ended = exchange.ended_at

@@ -23,10 +23,6 @@ class Choice:
     """Milliseconds since 1970; before this."""
     places: frozenset[tuple[int, int]] = frozenset()
 
-    @property
-    def is_everything(self) -> bool:
-        return self == Choice()
-
     def wants(self, letter: Letter) -> bool:
         source = letter.origin.topic if letter.origin else None
         reason = (letter.reason or "").casefold()

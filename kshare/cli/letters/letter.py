@@ -6,7 +6,6 @@ add some. Decides what a record's headers mean. Never looks at keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kshare.protocol.record import Record
@@ -115,10 +114,6 @@ def readable(value: bytes | None) -> str:
 
 def counted(count: int, of: str = "letter") -> str:
     return f"{count} {of}" if count == 1 else f"{count} {of}s"
-
-
-def only_letters(letters: Iterable[Letter]) -> list[Letter]:
-    return [one for one in letters if one.context]
 
 
 def _origin(context: dict[str, bytes | None]) -> Origin | None:
