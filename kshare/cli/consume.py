@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.groups import Server
+from kshare.cli.cluster_options import Server
 
 
 def kinds(incomplete: str) -> list[str]:

@@ -6,13 +6,10 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.groups import Json, Properties, Server, help_without_command
+from kshare.cli.cluster_options import Json, Properties, Server
+from kshare.cli.command_group import command_group
 
-dlq = typer.Typer(
-    help="Dead letters: listed, explained, and redriven to where they came from.",
-    rich_markup_mode=None,
-)
-dlq.callback(invoke_without_command=True)(help_without_command)
+dlq = command_group("Dead letters: listed, explained, and redriven to where they came from.")
 
 Topic: TypeAlias = Annotated[str, typer.Argument(help="The topic that holds the dead letters.")]
 Sources: TypeAlias = Annotated[

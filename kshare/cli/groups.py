@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-groups = typer.Typer(
-    help="Share groups: which there are, where they stand, what is set for them.",
-    rich_markup_mode=None,
-)
-config = typer.Typer(help="Settings of a share group.", rich_markup_mode=None)
+from kshare.cli.cluster_options import Json, Properties, Server
+from kshare.cli.command_group import command_group
+
+groups = command_group("Share groups: which there are, where they stand, what is set for them.")
+config = command_group("Settings of a share group.")
 groups.add_typer(config, name="config")
 
-
-@groups.callback(invoke_without_command=True)
-@config.callback(invoke_without_command=True)
-def help_without_command(context: typer.Context) -> None:
-    """As `kshare` alone: typer's own way of it counts as a call that isn't understood."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-Server: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT",
-        envvar="KSHARE_BOOTSTRAP_SERVER",
-        help="Where the cluster is; several parted by commas.",
-    ),
-]
-Properties: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--command-config",
-        metavar="FILE",
-        help="A properties file in Kafka's names, for TLS and SASL above all.",
-    ),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 Group: TypeAlias = Annotated[str, typer.Argument(help="The group's name.")]
 Execute: TypeAlias = Annotated[
     bool | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.groups import Json, Properties, Server
+from kshare.cli.cluster_options import Json, Properties, Server
 
 
 class Form(StrEnum):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.groups import Properties, Server
+from kshare.cli.cluster_options import Properties, Server
 
 
 class What(StrEnum):

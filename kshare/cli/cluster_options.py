@@ -1,0 +1,28 @@
+"""Options of every command that speaks with a cluster. Light, so that help and completion come at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+Server: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="KSHARE_BOOTSTRAP_SERVER",
+        help="Where the cluster is; several parted by commas.",
+    ),
+]
+Properties: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="A properties file in Kafka's names, for TLS and SASL above all.",
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]

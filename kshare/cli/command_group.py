@@ -1,0 +1,18 @@
+"""Commands under one word, such as `kshare groups`."""
+
+from __future__ import annotations
+
+import typer
+
+
+def command_group(about: str) -> typer.Typer:
+    """The word alone shows its help, as `kshare` alone does."""
+    made = typer.Typer(help=about, rich_markup_mode=None)
+    made.callback(invoke_without_command=True)(_help_without_command)
+    return made
+
+
+def _help_without_command(context: typer.Context) -> None:
+    """Typer's own way of it counts as a call that isn't understood."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
