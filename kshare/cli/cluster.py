@@ -28,7 +28,7 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 class Cluster:
     def __init__(self, server: str | None, properties: Path | None, said: Iterable[str] = ()) -> None:
         """`said` are properties of the command line, name=value; they win over those of the file."""
-        self.options = options_of(server, properties, said)
+        self.options = _options(server, properties, said)
 
     @property
     def settings(self) -> NetSettings:
@@ -55,7 +55,7 @@ class Cluster:
         return anyio.run(live)
 
 
-def options_of(server: str | None, properties: Path | None, said: Iterable[str] = ()) -> dict[str, str]:
+def _options(server: str | None, properties: Path | None, said: Iterable[str]) -> dict[str, str]:
     """How to reach the cluster, in Kafka's names."""
     options = read_properties(properties) if properties else {}
     options |= _named(said)

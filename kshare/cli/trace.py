@@ -44,7 +44,8 @@ def trace(
     and SASL towards the cluster are in --command-config; clients speak plainly, and may log in by SASL themselves.
     Ctrl-C ends it with a summary. Passwords are masked, in captures too.
     """
+    from kshare.cli.cluster import Cluster
     from kshare.cli.tracing import run_trace
 
     show = make_show(apis, topics, groups, errors, is_verbose, is_json, only_findings)
-    run_trace(server, properties, listen, write, show)
+    run_trace(Cluster(server, properties), listen, write, show)

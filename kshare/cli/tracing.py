@@ -15,8 +15,7 @@ from time import time
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from kshare.admin.config import admin_settings
-from kshare.cli.cluster import options_of
+from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.traffic_capture import TrafficCapture
@@ -29,10 +28,8 @@ from kshare.trace.relay import Endpoint
 from kshare.traffic import Connection, Conversation, Exchange, Watch
 
 
-def run_trace(
-    server: str | None, properties: Path | None, listen: str, write: Path | None, show: Show
-) -> None:
-    settings = admin_settings(None, options_of(server, properties))
+def run_trace(cluster: Cluster, listen: str, write: Path | None, show: Show) -> None:
+    settings = cluster.settings
     where = _parse_listen(listen)
     with ExitStack() as files:
         capture = TrafficCapture(files.enter_context(write.open("wb"))) if write else None
@@ -63,8 +60,8 @@ class Tracer:
 
     def __init__(self, view: TrafficView, capture: TrafficCapture | None) -> None:
         self.failure: Exception | None = None
+        self.capture = capture
         self._view = view
-        self._capture = capture
         self._watch = Watch()
         self._connections = 0
         self._scope = anyio.CancelScope()
@@ -112,10 +109,6 @@ class Tracer:
             except Exception as failure:
                 self.failure = failure
                 self._scope.cancel()
-
-    @property
-    def capture(self) -> TrafficCapture | None:
-        return self._capture
 
     def _end(self) -> None:
         self._view.findings(self._watch.finish(time()))
