@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import typer
 
@@ -13,6 +12,7 @@ from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.table import show, show_json
+from kshare.cli.written_time import written_time
 from kshare.errors import KshareError
 
 Topics = dict[str, list[int] | None]
@@ -26,7 +26,7 @@ def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset
     if to_latest:
         given.append("latest")
     if to_datetime is not None:
-        given.append(_time(to_datetime))
+        given.append(written_time("--to-datetime", to_datetime))
     if to_offset is not None:
         given.append(to_offset)
     if len(given) != 1:
@@ -117,11 +117,3 @@ def _say_done(form: Mapping[str, object], text: str, is_json: bool) -> None:
     else:
         screen.line((text, ""))
     screen.done()
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"--to-datetime {text}: write it as 2026-01-31T12:00:00") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import typer
 
 from kshare.cli.letters.letter import Letter
+from kshare.cli.written_time import written_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def choice(
         frozenset(sources or ()),
         frozenset(groups or ()),
         tuple(reasons or ()),
-        _time("--since", since),
-        _time("--until", until),
+        _milliseconds("--since", since),
+        _milliseconds("--until", until),
         frozenset(_place(one) for one in letters or ()),
     )
 
@@ -63,11 +63,5 @@ def _place(written: str) -> tuple[int, int]:
         raise typer.BadParameter(f"--letter {written}: write PARTITION:OFFSET, as in 0:17") from None
 
 
-def _time(option: str, written: str | None) -> int | None:
-    if written is None:
-        return None
-    try:
-        time = datetime.fromisoformat(written)
-    except ValueError:
-        raise typer.BadParameter(f"{option} {written}: write it as 2026-01-31T12:00:00") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+def _milliseconds(option: str, written: str | None) -> int | None:
+    return None if written is None else int(written_time(option, written).timestamp() * 1000)
