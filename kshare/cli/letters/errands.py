@@ -21,7 +21,7 @@ from kshare.admin.share_states import share_states
 from kshare.cli.letters.letter import Letter
 from kshare.cli.letters.originals import Missing, Originals
 from kshare.cli.letters.reading import bounds, letters
-from kshare.cli.letters.redrive import Orders, Redrive, Tally, next_batch
+from kshare.cli.letters.redrive import NOWHERE, Orders, Redrive, Tally, next_batch
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareRecord
 from kshare.errors import BrokerError, ConfigError, KshareError
@@ -82,9 +82,9 @@ async def plan(router: Router, topic: str, group: str, orders: Orders) -> list[P
 
 
 async def _planned(letter: Letter, orders: Orders, originals: Originals) -> Planned:
-    target = orders.target or (letter.origin.topic if letter.origin else None)
+    target = orders.destination(letter)
     if target is None:
-        return Planned(letter, None, "it doesn't say where its record was: name a topic with --to")
+        return Planned(letter, None, NOWHERE.reason)
     record = await originals.record(letter)
     return Planned(letter, target, record.reason if isinstance(record, Missing) else None)
 

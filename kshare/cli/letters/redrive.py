@@ -25,6 +25,8 @@ from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
 
+NOWHERE = Missing("it doesn't say where its record was: name a topic with --to")
+
 _AT_ONCE = 500
 """Records written together, and so confirmed and accepted together."""
 
@@ -59,6 +61,10 @@ class Orders:
     """Letters a second."""
     most: int | None
     settles_others: bool
+
+    def destination(self, letter: Letter) -> str | None:
+        """Into which topic; None where neither the user nor the letter says."""
+        return self.target or (letter.origin.topic if letter.origin else None)
 
 
 class Redrive:
@@ -134,17 +140,13 @@ class Redrive:
                 self.tally.passed_over += 1
                 self._hold(record)
             return None
-        missing = self._unaddressed(letter) or await self._originals.record(letter)
-        if isinstance(missing, NewRecord):
-            return missing
+        is_addressed = self._orders.destination(letter) is not None
+        found = await self._originals.record(letter) if is_addressed else NOWHERE
+        if isinstance(found, NewRecord):
+            return found
         if where not in self._held:
-            self.tally.left.append((letter, missing.reason))
+            self.tally.left.append((letter, found.reason))
             self._hold(record)
-        return None
-
-    def _unaddressed(self, letter: Letter) -> Missing | None:
-        if self._orders.target is None and letter.origin is None:
-            return Missing("it doesn't say where its record was: name a topic with --to")
         return None
 
     def _hold(self, record: ShareRecord) -> None:
@@ -154,7 +156,8 @@ class Redrive:
 
     async def _destination(self, letter: Letter, record: NewRecord) -> tuple[str, int]:
         """Into the partition that it was in; elsewhere by its key, as producers do."""
-        target = self._orders.target or (letter.origin.topic if letter.origin else "")
+        target = self._orders.destination(letter)
+        assert target is not None, "others stay"
         home = letter.origin if letter.origin and letter.origin.topic == target else None
         if home and home.partition < await self._writer.partition_count(target):
             return target, home.partition
