@@ -27,6 +27,7 @@ from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
 
 Word = Literal["accept", "release", "reject"]
+PAST: dict[str, str] = {"accept": "accepted", "release": "released", "reject": "rejected"}
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
@@ -35,7 +36,6 @@ _AHEAD = 500
 _SIGNALLED = 128
 _PIECE = 16 * 1024
 _LONGEST_PROMPT_S = 86_400
-_PAST = {"accept": "accepted", "release": "released", "reject": "rejected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,15 @@ class Books:
     late: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def settle(self, record: ShareRecord, word: Word) -> None:
+    def settle(self, record: ShareRecord, word: Word) -> bool:
+        """Whether it wasn't too late."""
         try:
             getattr(record, word)()
         except AcknowledgeError:
             self.late += 1
-        else:
-            self.words[word] += 1
+            return False
+        self.words[word] += 1
+        return True
 
     def hear(self, outcome: Settled) -> None:
         if outcome.error is not None:
@@ -84,7 +86,7 @@ class Books:
         return self.shown + self.unreadable
 
     def text(self) -> str:
-        said = ", ".join(f"{count} {_PAST[word]}" for word, count in self.words.items())
+        said = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
         return f"{self.shown} {'record' if self.shown == 1 else 'records'} shown{f': {said}' if said else ''}"
 
     def problem(self) -> str | None:
@@ -151,9 +153,9 @@ class Showing:
             self._last_at = anyio.current_time()
 
     async def ask_for_each(self) -> None:
-        from kshare.cli.prompting import Prompt
+        from kshare.cli.prompting import prompt
 
-        with Prompt(self._consumer, self._books) as prompt:
+        with prompt(self._consumer, self._books) as asked:
             while not self._is_enough:
                 batch = await self._next()
                 if batch is None:
@@ -161,7 +163,7 @@ class Showing:
                 for record in batch:
                     await self._outlet.write(self._line(record) or b"")
                     self._books.shown += 1
-                    if not await prompt.decide(record) or self._is_enough:
+                    if not await asked.decide(record) or self._is_enough:
                         return
                 self._last_at = anyio.current_time()
 

@@ -7,47 +7,38 @@ from __future__ import annotations
 
 import os
 import sys
-import termios
-import tty
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 
+from kshare.cli.consuming import PAST, Books, Word
 from kshare.cli.failure import Failure
+from kshare.cli.keyboard import key_by_key
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, KshareError
 
-if TYPE_CHECKING:
-    from kshare.cli.consuming import Books, Word
-
 _QUESTION = "[a]ccept  [r]elease  re[j]ect  re[n]ew  [q]uit? "
 _WORDS: dict[str, Word] = {"a": "accept", "r": "release", "j": "reject"}
 _ENDS = ("q", "", "\x04")
-_SAID = {"accept": "accepted", "release": "released", "reject": "rejected"}
+_TOO_LATE = "too late: its lock had run out, and it comes again"
+
+
+@contextmanager
+def prompt(consumer: ShareConsumer, books: Books) -> Iterator[Prompt]:
+    """The terminal gives single keys while this is open."""
+    if not sys.stdin.isatty():
+        raise Failure("--interactive reads keys from a terminal: standard input is none")
+    with key_by_key():
+        yield Prompt(consumer, books)
 
 
 class Prompt:
-    """The terminal gives single keys while this is open."""
-
     def __init__(self, consumer: ShareConsumer, books: Books) -> None:
         self._consumer = consumer
         self._books = books
         self._terminal = sys.stdin.fileno()
-        self._usual: list[Any] = []
-
-    def __enter__(self) -> Self:
-        if not os.isatty(self._terminal):
-            raise Failure("--interactive reads keys from a terminal: standard input is none")
-        self._usual = termios.tcgetattr(self._terminal)
-        tty.setcbreak(self._terminal)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._usual)
 
     async def decide(self, record: ShareRecord) -> bool:
         """False: no further ones. The record is then given back when the consumer closes."""
@@ -55,10 +46,8 @@ class Prompt:
             _write(_QUESTION)
             key = await self._key()
             if key in _WORDS:
-                late = self._books.late
-                self._books.settle(record, _WORDS[key])
-                too_late = "too late: its lock had run out, and it comes again"
-                _write(f"{_SAID[_WORDS[key]] if self._books.late == late else too_late}\n")
+                word = _WORDS[key]
+                _write(f"{PAST[word] if self._books.settle(record, word) else _TOO_LATE}\n")
                 return True
             if key == "n":
                 _write(f"{await self._renew(record)}\n")
@@ -76,7 +65,7 @@ class Prompt:
             record.renew()
             results = await self._consumer.commit()
         except AcknowledgeError:
-            return "too late: its lock had run out, and it comes again"
+            return _TOO_LATE
         except KshareError as error:
             return str(error)
         refused = results.get((record.topic, record.partition))

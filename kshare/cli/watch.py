@@ -13,11 +13,11 @@ from rich.text import Text
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster import Cluster
+from kshare.cli.keyboard import key_by_key, keys
 from kshare.cli.screen import Screen
 from kshare.cli.watching.board import Board
 from kshare.cli.watching.collecting import Collector
 from kshare.cli.watching.figures import Figures, View, figures
-from kshare.cli.watching.keyboard import key_by_key, keys
 from kshare.errors import KshareError
 from kshare.net.addresses import format_address
 
