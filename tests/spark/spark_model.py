@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.spark.custody import Custody, Decisions
+from kshare.spark.custody import Custody, Decisions, Verdict
 from kshare.spark.options import Settle
 from kshare.spark.ranges import Range, Token
 from kshare.spark.spans import Span
@@ -27,8 +27,6 @@ class World:
         self.commit_log: set[int] = set()
         self.sink: dict[int, tuple[Record, ...]] = {}
         self.worked_on_by_others: list[Record] = []
-        self.released_rows: list[Record] = []
-        self.rejected_rows: list[Record] = []
         self.settle, self.by_row = settle, by_row
         self.start()
 
@@ -128,17 +126,13 @@ class World:
         if self.reading is not None:
             self.sink.setdefault(self.batch, tuple(_records(self.reading)))
 
-    def settle_row(self, index: int, verdict: str) -> None:
+    def settle_row(self, index: int, verdict: Verdict) -> None:
         """In foreachBatch, once the batch is in the sink."""
         if self.reading is None or self.batch not in self.sink or self.batch in self.commit_log:
             return
         rows = self.sink[self.batch]
         partition, at = rows[index % len(rows)]
-        if verdict == "release":
-            count = self.custody.settle_rows(Span(partition, at, at), "release")
-        else:
-            count = self.custody.settle_rows(Span(partition, at, at), "reject")
-        assert count <= 1
+        assert self.custody.settle_rows(Span(partition, at, at), verdict) <= 1
 
     def commit(self) -> None:
         if self.reading is not None and self.batch in self.sink:

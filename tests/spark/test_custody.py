@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from kshare.spark.custody import Custody
+from kshare.spark.custody import Custody, Verdict
 from kshare.spark.options import Settle
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.spans import Span
@@ -118,10 +118,9 @@ class ByRow(Alone):
     @initialize(records=st.integers(1, 12))
     def begin(self, records: int) -> None:
         self.world = World(records, self.settle, by_row=True)
-        self.crashes = 0
 
     @rule(index=st.integers(0, 20), verdict=st.sampled_from(["release", "reject"]))
-    def settle_row(self, index: int, verdict: str) -> None:
+    def settle_row(self, index: int, verdict: Verdict) -> None:
         self.world.settle_row(index, verdict)
 
     def judge(self, world: World) -> None:
@@ -137,6 +136,7 @@ TestInCompany = InCompany.TestCase
 TestByRow = ByRow.TestCase
 for _case in (TestAlone, TestAloneByCheckpoint, TestInCompany, TestByRow):
     _case.settings = QUICK
+del _case  # pytest would take it for one more
 
 
 def started(settle: Settle = "sink", *, by_row: bool = False) -> Custody:
