@@ -4,56 +4,36 @@ the calls that a stream's runner gets, in their order. Takes milliseconds where 
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-import anyio
-
-from kshare import AdminClient
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import ShareStreamReader
 from kshare.testing import Broker
+from tests.spark.shared_topic import SharedTopic, Where
 
 PATIENCE_S = 60.0
-_numbers = itertools.count()
-
-Where = tuple[int, int]
-"""Partition and offset."""
 
 
 class Crash(Exception):
     """The driver is gone."""
 
 
-class DrivenQuery:
-    """A topic, a group that reads it from the beginning, and a checkpoint."""
+class DrivenQuery(SharedTopic):
+    """A query of one topic, and its checkpoint."""
 
-    def __init__(self, broker: Broker, *, partitions: int = 2) -> None:
-        number = next(_numbers)
-        self.broker = broker
-        self.topic, self.group = f"driven-{number}", f"driven-{number}"
-        broker.create_topic(self.topic, partitions)
-        broker.set_group_config(self.group, {"share.auto.offset.reset": "earliest"})
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
         self.offset_log: list[str] = []
         self.commit_log: set[int] = set()
-        self.sink: dict[int, list[Where]] = {}
         self.at: Callable[[str, int], None] = lambda step, batch: None
         """Called at every step (planned, logged, read, written, committed); may raise Crash."""
 
-    def produce(self, count: int, partition: int = 0) -> None:
-        self.broker.produce(self.topic, [f"{n}".encode() for n in range(count)], partition=partition)
-
     def reader(self, **options: str) -> ShareStreamReader:
-        given = {
-            "kafka.bootstrap.servers": self.broker.bootstrap,
-            "group": self.group,
-            "subscribe": self.topic,
-        }
-        return ShareStreamReader(ReadOptions.parse({**given, **options}, is_streaming=True))
+        return ShareStreamReader(ReadOptions.parse({**self.options(), **options}, is_streaming=True))
 
     def run(self, *, until: Callable[[], bool] | None = None, **options: str) -> dict[str, Any]:
         """One life of the query: drained by AvailableNow, or until something holds. Gives the last progress."""
@@ -102,32 +82,6 @@ class DrivenQuery:
         self.at("written", batch)
         self.commit_log.add(batch)
         self.at("committed", batch)
-
-    @property
-    def written(self) -> list[Where]:
-        return [where for rows in self.sink.values() for where in rows]
-
-    def expect(self, *counts: int) -> None:
-        """Every record exactly once; so many in partition 0, 1, …"""
-        wanted = [(number, at) for number, count in enumerate(counts) for at in range(count)]
-        assert sorted(self.written) == wanted
-
-    def lag(self) -> int:
-        """What the group has still to get through, as the broker says."""
-
-        async def ask() -> int:
-            async with AdminClient(self.broker.bootstrap) as admin:
-                rows = await admin.share_group_offsets(self.group, {self.topic: None})
-                return sum(row.lag or 0 for row in rows)
-
-        return anyio.run(ask)
-
-    def members(self) -> int:
-        async def ask() -> int:
-            async with AdminClient(self.broker.bootstrap) as admin:
-                return len((await admin.describe_share_group(self.group)).members)
-
-        return anyio.run(ask)
 
 
 def crash(reader: ShareStreamReader) -> None:

@@ -47,7 +47,7 @@ def test_available_now_drains_what_was_there_and_ends(rig: Rig) -> None:
     rig.on_batch = more_comes
     rig.drain(maxRecordsPerTrigger="100")
     rig.expect(250, 250)
-    assert len(rig.batches) >= 4
+    assert len(rig.sink) >= 4
     assert rig.lag() == 10
 
 

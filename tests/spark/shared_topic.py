@@ -1,0 +1,65 @@
+"""A topic, a group that reads it from its beginning, and what of it a sink was given that is idempotent by batch id."""
+
+from __future__ import annotations
+
+import itertools
+
+import anyio
+
+from kshare import AdminClient
+from kshare.testing import Broker
+
+_numbers = itertools.count()
+
+Where = tuple[int, int]
+"""Partition and offset."""
+
+
+class SharedTopic:
+    """Both of a test's own; two partitions. Whoever runs a query writes into `sink`."""
+
+    def __init__(self, broker: Broker) -> None:
+        number = next(_numbers)
+        self.broker = broker
+        self.topic, self.group = f"orders-{number}", f"shipping-{number}"
+        self.sink: dict[int, list[Where]] = {}
+        """By batch id: what the first run that got so far has written."""
+        broker.create_topic(self.topic, 2)
+        broker.set_group_config(self.group, {"share.auto.offset.reset": "earliest"})
+
+    def options(self) -> dict[str, str]:
+        """What every reader of the group needs."""
+        return {
+            "kafka.bootstrap.servers": self.broker.bootstrap,
+            "group": self.group,
+            "subscribe": self.topic,
+        }
+
+    def produce(self, count: int, partition: int = 0) -> None:
+        self.broker.produce(self.topic, [f"{n}".encode() for n in range(count)], partition=partition)
+
+    @property
+    def written(self) -> list[Where]:
+        return [where for rows in self.sink.values() for where in rows]
+
+    def expect(self, *counts: int) -> None:
+        """Every record exactly once; so many in partition 0, 1, …"""
+        wanted = [(number, at) for number, count in enumerate(counts) for at in range(count)]
+        assert sorted(self.written) == wanted
+
+    def lag(self) -> int:
+        """What the group has still to get through, as the broker says."""
+
+        async def ask() -> int:
+            async with AdminClient(self.broker.bootstrap) as admin:
+                rows = await admin.share_group_offsets(self.group, {self.topic: None})
+                return sum(row.lag or 0 for row in rows)
+
+        return anyio.run(ask)
+
+    def members(self) -> int:
+        async def ask() -> int:
+            async with AdminClient(self.broker.bootstrap) as admin:
+                return len((await admin.describe_share_group(self.group)).members)
+
+        return anyio.run(ask)
