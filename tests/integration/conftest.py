@@ -16,6 +16,8 @@ from tools.kafka.jars import TESTED_RELEASES, install
 EMBEDDED = "embedded"
 EMBEDDED_TOO = {"test_first_slice", "test_membership", "test_state_command"}
 """Modules that run on the embedded broker as they are, like the whole behaviour suite."""
+AS_IN_KAFKA = {"auto.create.topics.enable": "false", "group.share.assignment.interval.ms": "1000"}
+"""What the embedded broker does otherwise, unless it is told to do as our real ones."""
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 
 
@@ -54,8 +56,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster | Broker]:
     if request.param != EMBEDDED:
         yield from _run(Cluster(_installed(request.param)), request)
         return
-    as_in_kafka = {"auto.create.topics.enable": "false", "group.share.assignment.interval.ms": "1000"}
-    with _EmbeddedCluster(settings=as_in_kafka) as broker:
+    with EmbeddedCluster(settings=AS_IN_KAFKA) as broker:
         yield broker
 
 
@@ -115,7 +116,7 @@ class _EmbeddedNode(NamedTuple):
         return self
 
 
-class _EmbeddedCluster(Broker):
+class EmbeddedCluster(Broker):
     """With what else these tests ask of a cluster."""
 
     @property

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kshare.testing import Broker
+from tests.integration.conftest import EmbeddedCluster
 from tests.integration.conversation.dead_letter_scripts import SCRIPTS
 from tests.integration.conversation.script_book import tell
 from tools.kafka.cluster import Cluster
@@ -32,9 +32,8 @@ def real() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[tuple[str, int]]:
-    with Broker(release="4.4", settings=SETTINGS) as broker:
-        host, port = broker.bootstrap.rsplit(":", 1)
-        yield host, int(port)
+    with EmbeddedCluster(release="4.4", settings=SETTINGS) as broker:
+        yield broker.nodes[0].address()
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.testing import Broker
+from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
 from tests.integration.conversation.access_scripts import ROOT, SCRIPTS
 from tests.integration.conversation.script_book import tell
 from tests.integration.conversation.talk import Entry, codes
@@ -33,15 +33,10 @@ def real() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[tuple[str, int]]:
-    settings = AUTHORIZER | {
-        "super.users": f"User:{ROOT.name}",
-        "auto.create.topics.enable": "false",
-        "group.share.assignment.interval.ms": "1000",
-    }
+    settings = AS_IN_KAFKA | AUTHORIZER | {"super.users": f"User:{ROOT.name}"}
     users = {user.name: user.password for user in USERS}
-    with Broker(release="4.3", settings=settings, users=users) as broker:
-        host, port = broker.bootstrap.rsplit(":", 1)
-        yield host, int(port)
+    with EmbeddedCluster(release="4.3", settings=settings, users=users) as broker:
+        yield broker.nodes[0].address()
 
 
 @pytest.fixture(scope="module")

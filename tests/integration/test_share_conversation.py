@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.testing import Broker
+from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
 from tests.integration.conversation.script_book import SCRIPTS, tell
 from tests.integration.conversation.talk import Entry, codes
 from tools.kafka.cluster import Cluster
@@ -62,13 +62,8 @@ def real() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[tuple[str, int]]:
-    settings = SMALL | {
-        "auto.create.topics.enable": "false",
-        "group.share.assignment.interval.ms": "1000",
-    }
-    with Broker(release="4.3", settings=settings) as broker:
-        host, port = broker.bootstrap.rsplit(":", 1)
-        yield host, int(port)
+    with EmbeddedCluster(release="4.3", settings=AS_IN_KAFKA | SMALL) as broker:
+        yield broker.nodes[0].address()
 
 
 @pytest.fixture(scope="module")

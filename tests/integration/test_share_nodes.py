@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kshare.testing import Broker
+from tests.integration.conftest import EmbeddedCluster
 from tests.integration.conversation.node_scripts import SCRIPTS
 from tests.integration.conversation.script_book import tell
 from tools.kafka.cluster import Cluster
@@ -27,9 +27,8 @@ def real() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[tuple[str, int]]:
-    with Broker(nodes=3, release="4.3") as broker:
-        host, port = broker.bootstrap.split(",")[0].rsplit(":", 1)
-        yield host, int(port)
+    with EmbeddedCluster(nodes=3, release="4.3") as broker:
+        yield broker.nodes[0].address()
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
