@@ -1,18 +1,16 @@
-"""Runs `kshare` as people do: a call inside this process, a process of its own, or one on a terminal."""
+"""Runs `kshare` as people do: to its end, or with a reader who goes before. On terminals: `terminals`."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 ROOT = Path(__file__).parents[2]
 KSHARE = [sys.executable, "-W", "error", "-m", "kshare.cli"]
@@ -44,37 +42,37 @@ def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | No
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def on_terminal(*arguments: str, columns: int = 80, lines: int = 24) -> Done:
-    """What a terminal of that size is sent, errors among it."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
-    process = subprocess.Popen(
-        [*KSHARE, *arguments],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        cwd=ROOT,
-        env={**environment, "TERM": "xterm-256color"},
-    )
-    os.close(slave)
-    sent = bytearray()
-    try:
-        while chunk := _read(master):
-            sent += chunk
-        code = process.wait(DEADLINE)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-    return Done(code, sent.decode().replace("\r\n", "\n"))
+class Piped:
+    """A process of its own whose output is read a line at a time, by somebody who may go away."""
 
+    def __init__(self, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [*KSHARE, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert self._process.stdout is not None
+        self._out = self._process.stdout
 
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # how Linux says that the other side has gone
-        return b""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._process:
+            self._process.kill()
+
+    def line(self) -> bytes:
+        return self._out.readline()
+
+    def close(self) -> None:
+        """Nobody reads any more."""
+        self._out.close()
+
+    def end(self) -> tuple[int, bytes]:
+        """The exit code, and what it said of errors; fails when it doesn't end by itself."""
+        code = self._process.wait(DEADLINE)
+        assert self._process.stderr is not None
+        return code, self._process.stderr.read()
 
 
 def without_colours(text: str) -> str:

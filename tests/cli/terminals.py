@@ -1,4 +1,4 @@
-"""A program on a terminal that is watched, and typed at, while it runs."""
+"""kshare on a terminal: watched, and typed at, while it runs, or what it has sent at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from tests.cli.running import DEADLINE, KSHARE, ROOT, without_colours
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, without_colours
 
 
 class Terminal:
@@ -21,8 +21,9 @@ class Terminal:
 
     def __init__(self, *arguments: str, columns: int = 80, lines: int = 24) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+        self.resize(columns, lines)
+        unwanted = ("NO_COLOR", "COLUMNS", "LINES")
+        environment = {key: value for key, value in os.environ.items() if key not in unwanted}
         self.process = subprocess.Popen(
             [*KSHARE, *arguments],
             stdin=slave,
@@ -34,7 +35,8 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
         )
         os.close(slave)
-        self._sent = bytearray()
+        self.sent = bytearray()
+        """All of it, as it came."""
         self._seen = 0
 
     def __enter__(self) -> Self:
@@ -50,7 +52,7 @@ class Terminal:
     @property
     def text(self) -> str:
         """Everything that was drawn so far, without colours."""
-        return without_colours(self._sent.decode(errors="replace").replace("\r\n", "\n"))
+        return without_colours(self.sent.decode(errors="replace").replace("\r\n", "\n"))
 
     def until(self, wanted: str) -> str:
         """What has come since the last time, up to this text."""
@@ -63,6 +65,9 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def mode(self) -> list[Any]:
         """How it treats keys now."""
@@ -81,5 +86,12 @@ class Terminal:
             chunk = os.read(self._master, 65536) if ready else b""
         except OSError:  # how Linux says that the other side has gone
             chunk = b""
-        self._sent += chunk
+        self.sent += chunk
         return bool(chunk)
+
+
+def on_terminal(*arguments: str, columns: int = 80, lines: int = 24) -> Done:
+    """What a terminal of that size is sent, errors among it."""
+    with Terminal(*arguments, columns=columns, lines=lines) as terminal:
+        code = terminal.end()
+        return Done(code, terminal.sent.decode().replace("\r\n", "\n"))

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 import pytest
 
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, kshare
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, kshare
 from tests.cli.terminals import Terminal
 
 _numbers = itertools.count()
@@ -142,19 +142,11 @@ def test_a_pipe_that_closes_gives_back_what_nobody_read(topic: str, run: Kshare)
 
 
 def test_a_reader_that_has_gone_ends_it_though_nothing_comes(topic: str) -> None:
-    with subprocess.Popen(
-        [*KSHARE, "consume", "-t", topic, "-g", topic],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with Piped("consume", "-t", topic, "-g", topic) as reader:
         for number in range(10):
-            assert process.stdout.readline() == b"value %d\n" % number
-        process.stdout.close()
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr.read() == b"kshare: 10 records shown: 10 accepted\n"
+            assert reader.line() == b"value %d\n" % number
+        reader.close()
+        assert reader.end() == (141, b"kshare: 10 records shown: 10 accepted\n")
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -16,7 +16,8 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, on_terminal, without_colours
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, without_colours
+from tests.cli.terminals import on_terminal
 
 GRAVE = "dlq.orders"
 _SETTINGS = "errors.deadletterqueue."

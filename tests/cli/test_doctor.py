@@ -29,7 +29,8 @@ from kshare.protocol.messages import (
 )
 from kshare.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from kshare.testing import Broker
-from tests.cli.running import Done, Kshare, on_terminal, without_colours
+from tests.cli.running import Done, Kshare, without_colours
+from tests.cli.terminals import on_terminal
 
 STATE = "__share_group_state"
 GROUP = "shippers"

@@ -10,7 +10,8 @@ import pytest
 
 from kshare import sync
 from kshare.testing import Broker
-from tests.cli.running import Kshare, on_terminal, without_colours
+from tests.cli.running import Kshare, without_colours
+from tests.cli.terminals import on_terminal
 
 GROUP = "shippers"
 

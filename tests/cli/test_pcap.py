@@ -15,7 +15,8 @@ from kshare.capture import CaptureWriter
 from kshare.testing import Broker
 from tests.capture.loopback import captured
 from tests.cli.packets import CAPTURES, packets_of, with_packets
-from tests.cli.running import Done, Kshare, kshare, on_terminal, without_colours
+from tests.cli.running import Done, Kshare, kshare, without_colours
+from tests.cli.terminals import on_terminal
 
 NAMES = ["ethernet", "linux-cooked", "linux-cooked-2"]
 CLEAN = "the linter has nothing to say"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from kshare.admin.partitioner import partition_for
 from kshare.protocol.record import Record
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, kshare
+from tests.cli.running import Done, Kshare, Piped, kshare
 from tests.cli.terminals import Terminal
 
 
@@ -171,14 +170,6 @@ def test_ctrl_c_ends_it_and_says_what_was_written(broker: Broker) -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly() -> None:
-    with subprocess.Popen(
-        [*KSHARE, "produce", "-t", "closed", "--count", "1"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr.read() == b""
+    with Piped("produce", "-t", "closed", "--count", "1") as reader:
+        reader.close()
+        assert reader.end() == (141, b"")

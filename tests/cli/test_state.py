@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from kshare import sync
 from kshare.cli.state_view import Picture, lines
 from kshare.state.share_records import Delivery, SharePartition, ShareState, StateRange
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, kshare, on_terminal, without_colours
-from tests.cli.terminals import Terminal
+from tests.cli.running import Kshare, Piped, kshare, without_colours
+from tests.cli.terminals import Terminal, on_terminal
 
 GROUP = "shippers"
 WHERE = SharePartition(GROUP, bytes(16), 3)
@@ -127,27 +126,19 @@ def test_a_cluster_without_the_topic(run: Kshare) -> None:
 
 def test_it_is_followed_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
     with (
-        subprocess.Popen(
-            [*KSHARE, "state", GROUP, "--follow", "--json"],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process,
+        Piped("state", GROUP, "--follow", "--json") as reader,
         Terminal("state", GROUP, "--follow") as terminal,
     ):
-        assert process.stdout is not None
-        assert process.stderr is not None
-        before = json.loads(process.stdout.readline())
+        before = json.loads(reader.line())
         terminal.until(f"end {before['end_offset']}")
         broker.produce("orders", [b"8"])
-        assert json.loads(process.stdout.readline())["end_offset"] == before["end_offset"] + 1
+        assert json.loads(reader.line())["end_offset"] == before["end_offset"] + 1
         terminal.until(f"end {before['end_offset'] + 1}")
         terminal.type("\x03")
         assert terminal.end() == 130
-        process.stdout.close()
+        reader.close()
         broker.produce("orders", [b"9"])
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr.read() == b""
+        assert reader.end() == (141, b"")
 
 
 @pytest.mark.parametrize("columns", [80, 200])

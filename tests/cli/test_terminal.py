@@ -15,7 +15,8 @@ import pytest
 
 from kshare.protocol.record_builder import BatchBuilder
 from tests.cli import frames
-from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, on_terminal, without_colours
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Piped, kshare, without_colours
+from tests.cli.terminals import on_terminal
 
 
 @pytest.mark.parametrize("columns", [80, 200])
@@ -75,15 +76,10 @@ def test_bytes_are_not_written_to_a_terminal() -> None:
 def test_a_pipe_that_closes_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_bytes(b"".join(frames.batch(offset * 2) for offset in range(2000)))
-    with subprocess.Popen(
-        [*KSHARE, "decode", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline().startswith(b"records")
-        process.stdout.close()
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr.read() == b""
+    with Piped("decode", str(path)) as reader:
+        assert reader.line().startswith(b"records")
+        reader.close()
+        assert reader.end() == (141, b"")
 
 
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from base64 import b64decode
 from collections.abc import Iterator
@@ -25,7 +24,8 @@ from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.testing import Broker
 from tests.cli.packets import CAPTURES
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, on_terminal, without_colours
+from tests.cli.running import DEADLINE, Kshare, Piped, without_colours
+from tests.cli.terminals import on_terminal
 from tests.cli.tracing import Trace, tracing
 from tests.helpers.plain_client import PlainClient, plain_client
 
@@ -218,22 +218,12 @@ def test_only_what_the_linter_finds(broker: Broker, tmp_path: Path) -> None:
 
 
 def test_it_ends_when_nobody_reads_it(broker: Broker) -> None:
-    command = [*KSHARE, "trace", "-b", broker.bootstrap, "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().decode().split()[-1]
-        process.stdout.close()
+    with Piped("trace", "-b", broker.bootstrap, "--listen", "127.0.0.1:0") as reader:
+        address = reader.line().decode().split()[-1]
+        reader.close()
         with pytest.raises(HUNG_UP):
             ask_for_ever(("127.0.0.1", int(address.rpartition(":")[2])))
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+        assert reader.end() == (141, b"")
 
 
 def test_what_cannot_be_done_is_said_on_a_line(run: Kshare, broker: Broker, tmp_path: Path) -> None:

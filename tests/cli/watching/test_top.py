@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
-import termios
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,9 +16,11 @@ from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare
+from tests.cli.running import DEADLINE, Kshare, Piped
+from tests.cli.terminals import Terminal
 
 GROUP = "shippers"
+_HOME = b"\x1b[H"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -131,51 +127,30 @@ def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
 
 
 def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
-    with subprocess.Popen(
-        [*KSHARE, "top", "--json", "--interval", "0.1"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with Piped("top", "--json", "--interval", "0.1") as reader:
         for _ in range(2):
-            assert json.loads(process.stdout.readline())["groups"][0]["lag"] == 6
-        process.stdout.close()
-        assert process.wait(DEADLINE) == 141
-        assert process.stderr.read() == b""
+            assert json.loads(reader.line())["groups"][0]["lag"] == 6
+        reader.close()
+        assert reader.end() == (141, b"")
 
 
 # --- live
 
 
-class Screen:
-    """A terminal, somebody who looks at it, and somebody at its keys."""
+class Screen(Terminal):
+    """Frame by frame."""
 
     def __init__(self, columns: int, lines: int) -> None:
-        self.columns = columns
-        self._master, slave = pty.openpty()
-        self.resize(lines, columns)
-        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            [*KSHARE, "top", "--interval", "0.1"],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=ROOT,
-            env={**environment, "TERM": "xterm-256color"},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.sent = ""
+        self._columns = 0
+        """How wide the window was at most."""
+        self._newest = 0
+        """Where the last frame begins that was looked at."""
+        super().__init__("top", "--interval", "0.1", columns=columns, lines=lines)
 
-    def resize(self, lines: int, columns: int) -> None:
+    def resize(self, columns: int, lines: int) -> None:
         """Frames made before may be as wide as the window was."""
-        self.columns = max(columns, self.columns)
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def press(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
+        super().resize(columns, lines)
+        self._columns = max(columns, self._columns)
 
     def wait_for(self, text: str, height: int | None = None) -> list[str]:
         """The frame that has it; every frame fits into the window."""
@@ -183,68 +158,52 @@ class Screen:
         while True:
             for frame in self._frames():
                 if text in " ".join(frame.split()) and height in (None, frame.count("\n") + 1):
-                    self.sent = self.sent[self.sent.rindex("\x1b[H") :]
+                    self._newest = self.sent.rindex(_HOME)
                     lines = frame.splitlines()
-                    assert max(map(len, lines)) <= self.columns
+                    assert max(map(len, lines)) <= self._columns
                     return lines
-            select.select([self._master], [], [], DEADLINE)
-            assert time.monotonic() < deadline, (text, self.sent[-3000:])
-            assert self._read(), f"it has ended without {text!r}: {self.sent[-3000:]}"
+            assert self._read(deadline), f"never, or not before its end: {text!r}: {self.sent[-3000:]!r}"
 
-    def end(self) -> int:
-        while self._read():
-            pass
-        return self.process.wait(DEADLINE)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._master)
+    @property
+    def since(self) -> bytes:
+        """What has come since."""
+        return bytes(self.sent[self._newest :])
 
     def _frames(self) -> list[str]:
         """Whole ones: each begins where the cursor goes home."""
-        pieces = self.sent.split("\x1b[H")[1:]
+        pieces = self.since.decode(errors="replace").split(_HOME.decode())[1:]
         return [_ESCAPES.sub("", piece).replace("\r\n", "\n") for piece in pieces if piece.count("\n") > 2]
-
-    def _read(self) -> bool:
-        try:
-            chunk = os.read(self._master, 65536)
-        except OSError:  # how Linux says that the other side has gone
-            return False
-        self.sent += chunk.decode(errors="replace")
-        return bool(chunk)
 
 
 @pytest.fixture
 def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
     columns, lines = getattr(request, "param", (80, 24))
-    screen = Screen(columns, lines)
-    yield screen
-    screen.close()
+    with Screen(columns, lines) as screen:
+        yield screen
 
 
 @pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
 def test_live(group: str, screen: Screen, broker: Broker) -> None:
     frame = screen.wait_for("AGAIN")
     assert any(line.split()[:3] == [group, "Stable", "1"] for line in frame)
-    screen.press("p")
+    screen.type("p")
     assert any(line.split()[:3] == [group, "orders", "0"] for line in screen.wait_for("START"))
     broker.produce("orders", [b"x"] * 90)
     screen.wait_for("lag 96")
-    screen.press("m")
+    screen.type("m")
     screen.wait_for("truck")
-    screen.press("?")
+    screen.type("?")
     screen.wait_for("brokers tell nobody")
-    screen.press("x\x1b[D")
+    screen.type("x\x1b[D")
     screen.wait_for("vPARTS")
-    screen.press("q")
+    screen.type("q")
     assert screen.end() == 0
-    assert "\x1b[?1049l" in screen.sent  # the screen as it was before
+    assert b"\x1b[?1049l" in screen.since  # the screen as it was before
 
 
 def test_windows_that_change_their_size(group: str, screen: Screen) -> None:
     screen.wait_for("AGAIN")
-    screen.resize(30, 120)
+    screen.resize(120, 30)
     screen.wait_for("AGAIN", height=30)
 
 
@@ -260,5 +219,5 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(screen: Screen) -> None:
     screen.wait_for("there is no share group")
     os.killpg(screen.process.pid, signal.SIGINT)
     assert screen.end() == 130
-    assert "\x1b[?1049l" in screen.sent
-    assert "Traceback" not in screen.sent
+    assert b"\x1b[?1049l" in screen.since
+    assert b"Traceback" not in screen.sent
