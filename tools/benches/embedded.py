@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from kshare import ShareConsumer
+from kshare import AdminClient, ShareConsumer
 from kshare.testing import Broker
 from tools.benches.study import Figure, Study
 from tools.benches.wishes import Wishes
@@ -124,7 +124,5 @@ async def _read(bootstrap: str, records: int, one_by_one: bool) -> float:
 
 
 async def _read_from_the_beginning(bootstrap: str) -> None:
-    from kshare import AdminClient
-
     async with AdminClient(bootstrap) as admin:
         await admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
