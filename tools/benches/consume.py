@@ -10,14 +10,12 @@ measured, since a cold JVM takes twice as long.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from tools.benches import programs
 from tools.benches.broker import RELEASE, broker, fresh_group
-from tools.benches.child import children, next_line
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, franz_go, ours
@@ -154,18 +152,9 @@ def _read(reader: Reader, records: int, load: Load, max_records: int | None) -> 
 
 def _read_topic(reader: Reader, topic: str, count: int, max_records: int | None) -> Mapping[str, float]:
     group = fresh_group({"share.partition.max.record.locks": str(LOCKS)} if max_records else None)
-    command = reader.program(
-        bootstrap=broker().bootstrap, group=group, topic=topic, records=count, max_records=max_records
+    return reader.read(
+        count, _DEADLINE_S, bootstrap=broker().bootstrap, group=group, topic=topic, max_records=max_records
     )
-    said: list[str] = []
-    deadline = time.monotonic() + _DEADLINE_S
-    with children([command]) as ((child,), lines):
-        while (text := next_line(lines, deadline).text) is not None:
-            said.append(text)
-        if not said:
-            raise child.failure("said nothing")
-        usage = child.end()
-    return reader.figures(said, count, usage.ru_utime + usage.ru_stime)
 
 
 @functools.cache

@@ -1,14 +1,16 @@
-"""The contenders of `consume`: how each is started, and how its figures are got out of what it says."""
+"""Consumers to be measured: how each is started, and how its figures are got out of what it says."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from tools.benches import programs
+from tools.benches.child import children, next_line
 from tools.benches.programs import Command
 
 RATE, CPU, FIRST = "records", "CPU", "first record"
@@ -24,6 +26,18 @@ class Reader:
 
     program: Callable[..., Command]
     figures: Callable[[Sequence[str], int, float], Mapping[str, float]]
+
+    def read(self, records: int, seconds: float, **where: object) -> Mapping[str, float]:
+        """So many records to their end, in so much time at most."""
+        said: list[str] = []
+        deadline = time.monotonic() + seconds
+        with children([self.program(records=records, **where)]) as ((child,), lines):
+            while (text := next_line(lines, deadline).text) is not None:
+                said.append(text)
+            if not said:
+                raise child.failure("said nothing")
+            usage = child.end()
+        return self.figures(said, records, usage.ru_utime + usage.ru_stime)
 
 
 def ours(name: str, **arguments: str) -> Reader:

@@ -6,23 +6,18 @@ The proxy shows every exchange, into a file. Its own CPU is in no figure but its
 from __future__ import annotations
 
 import functools
-import signal
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from tools.benches.broker import RELEASE, broker, fresh_group
-from tools.benches.child import ROOT, children, next_line
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, ours
 from tools.benches.study import Contest, Figure, Study
 from tools.benches.wishes import Wishes
+from tools.tracing import tracing
 
 RECORDS = 2_000_000
 WARM_UPS = 3
@@ -66,44 +61,13 @@ def _direct(reader: Reader, records: int) -> Mapping[str, float]:
 
 def _traced(reader: Reader, records: int) -> Mapping[str, float]:
     _warm_up(records)
-    with _tracing() as address:
+    with tempfile.NamedTemporaryFile() as said, tracing(broker().bootstrap, Path(said.name)) as address:
         return _read(reader, address, records)
 
 
-@contextmanager
-def _tracing() -> Iterator[str]:
-    command = [sys.executable, "-m", "kshare.cli", "trace", "--listen", "127.0.0.1:0", "--bootstrap-server"]
-    with tempfile.NamedTemporaryFile() as said:
-        process = subprocess.Popen([*command, broker().bootstrap], stdout=said, cwd=ROOT)
-        try:
-            yield _address(Path(said.name), process)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(_DEADLINE_S)
-
-
-def _address(said: Path, process: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + _DEADLINE_S
-    while "\n" not in (text := said.read_text()):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("kshare trace doesn't begin")
-        time.sleep(0.05)
-    return text.splitlines()[0].split()[-1]
-
-
 def _read(reader: Reader, address: str, records: int) -> Mapping[str, float]:
-    command = reader.program(
-        bootstrap=address, group=fresh_group(), topic=_filled(records), records=records, max_records=None
-    )
-    said: list[str] = []
-    deadline = time.monotonic() + _DEADLINE_S
-    with children([command]) as ((child,), lines):
-        while (text := next_line(lines, deadline).text) is not None:
-            said.append(text)
-        if not said:
-            raise child.failure("said nothing")
-        usage = child.end()
-    return reader.figures(said, records, usage.ru_utime + usage.ru_stime)
+    where = {"bootstrap": address, "group": fresh_group(), "topic": _filled(records)}
+    return reader.read(records, _DEADLINE_S, **where, max_records=None)
 
 
 @functools.cache

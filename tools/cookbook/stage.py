@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 from kshare.testing import Broker
 from tools.cookbook.scenarios import GROUP, LOCKS_S, SCENARIOS, TOPIC
+from tools.tracing import tracing
 
-_DEADLINE_S = 60.0
 _WIDTH = 118
 """Where lines are cut, as on a terminal of that width."""
 
@@ -30,30 +26,9 @@ def output_of(scenario: str, *options: str, port: int = 19092) -> str:
             },
         )
         broker.produce(TOPIC, [b"order %d" % number for number in range(15)])
-        said = _run(scenario, broker, Path(folder) / "said", f"127.0.0.1:{port}", options)
-        said = said.replace(broker.bootstrap, "localhost:9092")
+        path = Path(folder) / "said"
+        with tracing(broker.bootstrap, path, *options, listen=f"127.0.0.1:{port}") as address:
+            SCENARIOS[scenario](address, broker)
+        said = path.read_text().replace(broker.bootstrap, "localhost:9092")
     said = re.sub(r"(clients of \S+ connect to) \S+", r"\1 127.0.0.1:19092", said)
     return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in said.splitlines())
-
-
-def _run(scenario: str, broker: Broker, path: Path, listen: str, options: tuple[str, ...]) -> str:
-    command = [sys.executable, "-m", "kshare.cli", "trace", "-b", broker.bootstrap, "--listen", listen]
-    with path.open("wb") as out:
-        process = subprocess.Popen([*command, *options], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        SCENARIOS[scenario](_address(process, path), broker)
-        process.send_signal(signal.SIGINT)
-        process.wait(_DEADLINE_S)
-    finally:
-        process.kill()
-        process.wait()
-    return path.read_text()
-
-
-def _address(process: subprocess.Popen[bytes], path: Path) -> str:
-    deadline = time.monotonic() + _DEADLINE_S
-    while not (begun := re.search(r"connect to (\S+)\n", path.read_text())):
-        assert process.poll() is None, path.read_text()
-        assert time.monotonic() < deadline, "kshare trace doesn't begin"
-        time.sleep(0.05)
-    return begun[1]

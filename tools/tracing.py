@@ -1,0 +1,41 @@
+"""`kshare trace` in a process of its own, which writes into a file: for benchmarks and for outputs in the docs."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.bootstrap import ROOT
+
+_DEADLINE_S = 300.0
+_BEGUN = re.compile(r"connect to (\S+)\n")
+
+
+@contextmanager
+def tracing(bootstrap: str, said: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterator[str]:
+    """Gives the address that clients connect to; ends it as Ctrl-C does, when all it says is in the file."""
+    command = [sys.executable, "-m", "kshare.cli", "trace", "-b", bootstrap, "--listen", listen, *options]
+    with said.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        yield _address(process, said)
+        process.send_signal(signal.SIGINT)
+        process.wait(_DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], said: Path) -> str:
+    deadline = time.monotonic() + _DEADLINE_S
+    while not (begun := _BEGUN.search(text := said.read_text())):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"kshare trace doesn't begin: {text}")
+        time.sleep(0.05)
+    return begun[1]
