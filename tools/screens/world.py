@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 from kshare import sync
 from kshare.testing import Broker
 from tools.benches.traffic_files import write_segment
+from tools.kafka.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 _CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
@@ -55,7 +55,7 @@ def world() -> Iterator[World]:
                 TOPIC, [b"order %d" % number for number in range(_ORDERS // 2)], partition=partition
             )
         with _member(broker.bootstrap):
-            yield World(broker.bootstrap, f"127.0.0.1:{_free_port()}", _files(Path(folder)))
+            yield World(broker.bootstrap, f"127.0.0.1:{free_ports(1)[0]}", _files(Path(folder)))
 
 
 def _files(folder: Path) -> Mapping[str, str]:
@@ -63,12 +63,6 @@ def _files(folder: Path) -> Mapping[str, str]:
     frame.write_text(_ACKNOWLEDGE, encoding="ascii")
     write_segment(segment, _SEGMENT_BYTES)
     return {path.name: str(path) for path in (frame, segment)} | {"orders.pcap": str(_CAPTURE)}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @contextmanager
