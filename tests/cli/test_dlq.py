@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.testing import Broker
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, without_colours
 from tests.cli.terminals import on_terminal
+from tests.helpers.rejecting import reject
 
 GRAVE = "dlq.orders"
 _SETTINGS = "errors.deadletterqueue."
@@ -38,15 +38,7 @@ def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = 
     broker.set_group_config(group, settings | {f"{_SETTINGS}copy.record.enable": str(copies).lower()})
     values = [b"value %d" % number for number in range(count)]
     broker.produce("orders", values, partition=1, key=b"k", headers=[("own", b"header")])
-    with sync.ShareConsumer(
-        broker.bootstrap, group=group, topics=["orders"], acknowledgement="explicit"
-    ) as consumer:
-        left = count
-        for batch in consumer.batches():
-            batch.reject()
-            left -= len(batch)
-            if not left:
-                break
+    reject(broker.bootstrap, group, "orders", count)
 
 
 def letter(

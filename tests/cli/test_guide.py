@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshare import sync
 from kshare.testing import Broker
 from tests.cli.running import ROOT, Kshare
+from tests.helpers.rejecting import reject
 from tests.test_docs import blocks
 
 SERVER = "localhost:9092"
@@ -30,15 +30,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
         )
         broker.set_group_config("billing", {f"{DEAD}topic.name": "dlq.billing"})
         broker.produce("orders", [b"a", b"b", b"c"], key=b"42", headers=[("shop", b"north")])
-        with sync.ShareConsumer(
-            broker.bootstrap, group="shippers", topics=["orders"], acknowledgement="explicit"
-        ) as consumer:
-            left = 3
-            for batch in consumer.batches():
-                batch.reject()
-                left -= len(batch)
-                if not left:
-                    break
+        reject(broker.bootstrap, "shippers", "orders", 3)
         yield broker
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
 
-from kshare import sync
 from kshare.cli.app import run
+from tests.cli.running import DEADLINE
+from tests.helpers.rejecting import reject
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tools.kafka.cluster import Cluster
 
@@ -35,7 +37,7 @@ def test_dead_letters_are_redriven(
     producer.flush()
     if own:
         kafka.set_group_config(group, {"errors.deadletterqueue.topic.name": grave})
-        reject_all(kafka, topic, group)
+        reject(kafka.bootstrap, group, topic, COUNT)
     else:
         for number in range(COUNT):
             said = {"topic": topic, "partition": "1", "offset": str(number), "group": group}
@@ -43,7 +45,9 @@ def test_dead_letters_are_redriven(
             producer.send(grave, b"%d" % number, key=b"k", headers=headers, partition=1)
     producer.close()
     shown: list[dict[str, Any]] = []
+    deadline = time.monotonic() + DEADLINE
     while len(shown) < COUNT:  # brokers write them when they have said that the rejection is well
+        assert time.monotonic() < deadline, shown
         shown = ours("show", grave)
     assert [one["source"]["offset"] for one in shown] == list(range(COUNT))
     assert {one["group"] for one in shown} == {group}
@@ -59,18 +63,6 @@ def test_dead_letters_are_redriven(
         (1, "k", "[['own', 'h']]")
     }
     assert ours("redrive", grave)["redriven"] == 0
-
-
-def reject_all(kafka: Cluster, topic: str, group: str) -> None:
-    left = COUNT
-    with sync.ShareConsumer(
-        kafka.bootstrap, group=group, topics=[topic], acknowledgement="explicit"
-    ) as consumer:
-        for batch in consumer.batches():
-            left -= len(batch)
-            batch.reject()
-            if not left:
-                return
 
 
 @pytest.fixture

@@ -1,0 +1,15 @@
+"""A consumer that wants nothing of what it is given: how dead letters come to be."""
+
+from __future__ import annotations
+
+from kshare import sync
+
+
+def reject(bootstrap: str, group: str, topic: str, count: int) -> None:
+    """So many records, batch by batch."""
+    with sync.ShareConsumer(bootstrap, group=group, topics=[topic], acknowledgement="explicit") as consumer:
+        for batch in consumer.batches():
+            batch.reject()
+            count -= len(batch)
+            if not count:
+                break
