@@ -10,7 +10,7 @@ from kshare.cli.state_reading import Entry
 from kshare.cli.state_view import Line, name_of, range_json, span, state_name
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
-from kshare.state.share_records import UNDECIDED, StateRange
+from kshare.state.share_records import UNDECIDED, StateRange, ranges_said
 
 _FAINT = "bright_black"
 _SUPERSEDED = "of a snapshot that was superseded: without effect"
@@ -80,10 +80,7 @@ def _changes(entry: Entry) -> str:
 
 def _said(entry: Entry) -> list[StateRange]:
     message = entry.told.message
-    return [
-        StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in (message.state_batches if message else ())
-    ]
+    return ranges_said(message) if message else []
 
 
 def _text(one: StateRange) -> str:

@@ -65,7 +65,7 @@ class Picture:
     def lag(self) -> int | None:
         if self.end is None or self.is_undecided:
             return None
-        return sum(one.last - one.first + 1 for one in self.state.open_ranges(self.end))
+        return sum(one.size for one in self.state.open_ranges(self.end))
 
     def ranges(self) -> Iterator[StateRange]:
         """Everything from the start to the end."""
@@ -183,9 +183,7 @@ def _counts(picture: Picture) -> Line:
     counts: Counter[str] = Counter()
     for one in picture.ranges():
         weight, _ = _sign(one)
-        counts[("acknowledged", "archived", "never given back", "given back")[weight[0]]] += (
-            one.last - one.first + 1
-        )
+        counts[("acknowledged", "archived", "never given back", "given back")[weight[0]]] += one.size
     text = "  ".join(f"{count} {name}" for name, count in counts.items())
     return ((f"    {text or 'nothing behind the start'}", ""),)
 

@@ -68,6 +68,10 @@ class StateRange(NamedTuple):
     deliveries: int
 
     @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    @property
     def is_settled(self) -> bool:
         return self.state in SETTLED
 
@@ -181,13 +185,9 @@ def _read_value(
 
 
 def _from_snapshot(value: ShareSnapshotValue) -> ShareState:
-    said = [
-        StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in value.state_batches
-    ]
     return ShareState(
         value.start_offset,
-        laid_over((), said, value.start_offset),
+        laid_over((), ranges_said(value), value.start_offset),
         value.state_epoch,
         value.leader_epoch,
         value.snapshot_epoch,
@@ -197,18 +197,22 @@ def _from_snapshot(value: ShareSnapshotValue) -> ShareState:
 
 def _updated(state: ShareState, value: ShareUpdateValue) -> ShareState:
     start = state.start_offset if value.start_offset == UNDECIDED else value.start_offset
-    said = [
-        StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in value.state_batches
-    ]
     return replace(
         state,
         start_offset=start,
-        ranges=laid_over(state.ranges, said, start),
+        ranges=laid_over(state.ranges, ranges_said(value), start),
         leader_epoch=value.leader_epoch,
         complete_count=value.delivery_complete_count,
         updates=state.updates + 1,
     )
+
+
+def ranges_said(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
+    """As they stand in the record."""
+    return [
+        StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
+        for one in value.state_batches
+    ]
 
 
 def laid_over(known: Sequence[StateRange], said: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:

@@ -186,7 +186,7 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
     places = {where: SharePartition(group, topic_id, where[1]) for where in ends}
     states = await share_states(router, places.values())
     return sum(
-        one.last - one.first + 1
+        one.size
         for where, place in places.items()
         if place in states
         for one in states[place].covering(firsts[where], ends[where] - 1)

@@ -118,8 +118,8 @@ class Collector:
             # What is stored as its start may be behind what is stored as settled.
             start = open_[0].first if open_ else end
             # The coordinator said the same a moment before; figures of one moment go together.
-            lag = sum(each.last - each.first + 1 for each in open_)
-            again = sum(each.last - each.first + 1 for each in before)
+            lag = sum(each.size for each in open_)
+            again = sum(each.size for each in before)
             most = max((each.deliveries for each in before), default=0)
         oldest = None
         if start is not None and start < end and lag != 0:
