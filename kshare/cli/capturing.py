@@ -20,6 +20,7 @@ from kshare.cli.captured_talk import CapturedTalk, Kind, Servers
 from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.traffic_view import Show, TrafficView
+from kshare.cli.wording import counted_large
 from kshare.errors import CaptureError
 from kshare.traffic import Exchange, Watch
 
@@ -133,20 +134,17 @@ class CapturedTraffic:
     def _notes(self) -> Iterator[str]:
         """What somebody who misses something should know."""
         for reason, count in self._unread.items():
-            yield f"{_many(count, 'packet')} could not be read: {reason}"
+            yield f"{counted_large(count, 'packet')} could not be read: {reason}"
         kinds = self._kinds
         if count := kinds[Kind.ENCRYPTED]:
-            yield f"{_many(count, 'connection')} encrypted (TLS): nothing of it can be read; kshare trace can do TLS"
+            encrypted = counted_large(count, "connection")
+            yield f"{encrypted} encrypted (TLS): nothing of it can be read; kshare trace can do TLS"
         if count := kinds[Kind.FOREIGN] + kinds[Kind.UNCLEAR]:
-            yield f"{_many(count, 'connection')} without anything of Kafka's"
+            yield f"{counted_large(count, 'connection')} without anything of Kafka's"
         if self._lost_bytes:
             yield f"{self._lost_bytes:,} bytes are missing in the capture: what they belong to isn't shown"
         if self._unanswered:
-            yield f"{_many(self._unanswered, 'request')} had no answer yet when the capture ended"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+            yield f"{counted_large(self._unanswered, 'request')} had no answer yet when the capture ended"
 
 
 def _chunks(file: str) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from kshare.cli.failure import ClosedPipe, Failure
 from kshare.cli.outlet import Outlet
 from kshare.cli.quiet_group import why_quiet
 from kshare.cli.record_forms import Form, Unreadable
+from kshare.cli.wording import counted
 from kshare.client.consumer import ShareConsumer
 from kshare.client.observer import Settled
 from kshare.client.record import ShareBatch, ShareRecord
@@ -87,7 +88,7 @@ class Books:
 
     def text(self) -> str:
         said = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
-        return f"{self.shown} {'record' if self.shown == 1 else 'records'} shown{f': {said}' if said else ''}"
+        return f"{counted(self.shown, 'record')} shown{f': {said}' if said else ''}"
 
     def problem(self) -> str | None:
         problems = [

@@ -20,6 +20,7 @@ from kshare.cli.pieces import Piece, is_segment, pieces
 from kshare.cli.screen import Screen
 from kshare.cli.span_text import FAINT, NAME
 from kshare.cli.tree_view import draw_tree
+from kshare.cli.wording import counted
 from kshare.dissect import Problem
 
 _GUESSES_SHOWN = 10
@@ -177,7 +178,7 @@ def _show_guesses(screen: Screen, guesses: list[Ranked], choice: Choice) -> None
 
 
 def _and_more(problems: int) -> str:
-    return f" (and {problems} more problem{'' if problems == 1 else 's'})" if problems else ""
+    return f" (and {counted(problems, 'more problem')})" if problems else ""
 
 
 def _unlike_anything(piece: Piece) -> str:

@@ -12,11 +12,12 @@ from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
 from kshare.cli.letters.choice import Choice
 from kshare.cli.letters.errands import Outcome, Planned, check_target, default_group, plan, redrive
-from kshare.cli.letters.letter import Letter, counted, meaning, readable
+from kshare.cli.letters.letter import Letter, meaning, readable
 from kshare.cli.letters.reading import bounds, dead_letter_topics, letters
 from kshare.cli.letters.redrive import Orders, Tally
 from kshare.cli.screen import Screen
 from kshare.cli.table import show, show_json
+from kshare.cli.wording import counted
 
 _HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
 
@@ -118,7 +119,7 @@ def _show_plan(screen: Screen, planned: Sequence[Planned], is_json: bool) -> Non
     ]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
     count = sum(one.reason is None for one in planned)
-    screen.line((f"{counted(count)} would be redriven; nothing was changed", ""))
+    screen.line((f"{counted(count, 'letter')} would be redriven; nothing was changed", ""))
     return None
 
 
@@ -136,12 +137,15 @@ def _show_outcome(screen: Screen, outcome: Outcome, group: str, is_json: bool) -
         }
         return show_json(screen, form)
     targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(tally.targets.items()))
-    screen.line((f"{counted(tally.redriven)} redriven{f': {targets}' if targets else ''}", ""))
+    screen.line((f"{counted(tally.redriven, 'letter')} redriven{f': {targets}' if targets else ''}", ""))
     if tally.passed_over:
-        screen.line((f"{counted(tally.passed_over)} passed over", ""))
+        screen.line((f"{counted(tally.passed_over, 'letter')} passed over", ""))
     if tally.again:
         screen.line(
-            (f"{counted(tally.again)} will come again, as the lock was lost: redriven twice then", "")
+            (
+                f"{counted(tally.again, 'letter')} will come again, as the lock was lost: redriven twice then",
+                "",
+            )
         )
     for letter, reason in tally.left:
         screen.line((f"{letter.place} stays: {reason}", ""))
@@ -154,8 +158,8 @@ def _complain(outcome: Outcome, group: str, orders: Orders) -> None:
         raise Failure(outcome.problem)
     if tally.last_chances:
         raise Failure(
-            f"{counted(tally.last_chances)} won't be handed to group {group} again, so often was it given them; they "
-            f"stay in the topic, to be had by another --group"
+            f"{counted(tally.last_chances, 'letter')} won't be handed to group {group} again, so often was it given them; "
+            f"they stay in the topic, to be had by another --group"
         )
     if not outcome.is_complete:
         hint = "" if orders.settles_others or not tally.passed_over else ", or pass over with --settle-others"
@@ -163,7 +167,7 @@ def _complain(outcome: Outcome, group: str, orders: Orders) -> None:
             f"not all letters were seen: others may be locked by a run that was killed, try again in a minute{hint}"
         )
     if tally.left:
-        raise Failure(f"{counted(len(tally.left))} couldn't be redriven")
+        raise Failure(f"{counted(len(tally.left), 'letter')} couldn't be redriven")
 
 
 def _explain(screen: Screen, letter: Letter) -> None:

@@ -25,6 +25,7 @@ from kshare.cli.new_records import Draft, Template
 from kshare.cli.produce import Codec, Form
 from kshare.cli.screen import Screen
 from kshare.cli.table import show_json
+from kshare.cli.wording import counted, span
 from kshare.protocol.compression import Compression
 
 Source = Callable[[], AsyncIterator[list[Draft]]]
@@ -133,17 +134,12 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
             screen, {"topic": topic, "records": written.records, "partitions": partitions} | unconfirmed
         )
     else:
-        where = [f"{topic}[{number}]@{_span(first, last)}" for number, (first, last, _) in rows]
-        noun = "record" if written.records == 1 else "records"
-        said = f"{written.records} {noun} written{': ' if where else ''}{' '.join(where)}"
+        where = [f"{topic}[{number}]@{span(first, last)}" for number, (first, last, _) in rows]
+        said = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
         if written.unconfirmed:
             said += f"; {written.unconfirmed} more sent, and not confirmed"
         screen.line((said, ""))
     screen.done()
-
-
-def _span(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}..{last}"
 
 
 # --- where records come from

@@ -7,7 +7,8 @@ from typing import Any
 
 from kshare.cli.format_string import iso_time
 from kshare.cli.state_reading import Entry
-from kshare.cli.state_view import Line, name_of, range_json, span, state_name
+from kshare.cli.state_view import Line, name_of, range_json, state_name
+from kshare.cli.wording import span
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
 from kshare.state.share_records import UNDECIDED, StateRange, ranges_said

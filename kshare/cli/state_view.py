@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshare.cli.screen import Part
+from kshare.cli.wording import span
 from kshare.protocol.json_form import uuid_text
 from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, ShareState, StateRange
 
@@ -121,10 +122,6 @@ def range_json(one: StateRange) -> dict[str, Any]:
 def state_name(number: int) -> str:
     """Also of one that is newer than this."""
     return _NAMES[Delivery(number)] if number in _NAMES else f"state {number}"
-
-
-def span(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}..{last}"
 
 
 def _head(picture: Picture) -> Line:

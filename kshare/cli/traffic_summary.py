@@ -9,6 +9,7 @@ from typing import Any
 from kshare.cli.screen import Screen
 from kshare.cli.span_text import FAINT, NAME
 from kshare.cli.table import show
+from kshare.cli.wording import counted_large
 from kshare.traffic import Finding, Level
 from kshare.traffic.forms import finding_form
 from kshare.traffic.rules import RULES
@@ -70,7 +71,7 @@ def _show_member(screen: Screen, member: MemberSums) -> None:
         (member.client_id or "a client without a name", NAME), (f" of {member.group} ({member.member})", "")
     )
     again = f", {member.redelivered:,} of them not for the first time" if member.redelivered else ""
-    fetches, records = _counted(member.fetches, "fetch", "es"), _counted(member.acquired, "record")
+    fetches, records = counted_large(member.fetches, "fetch", "es"), counted_large(member.acquired, "record")
     lines = [f"{fetches} acquired {records}{again}"]
     renewals = TYPE_NAMES[RENEW]
     types = [f"{name} {count:,}" for name, count in member.acknowledged.items() if name != renewals]
@@ -82,22 +83,18 @@ def _show_member(screen: Screen, member: MemberSums) -> None:
             f"{duration_text(member.latency_99_s or 0)} (99 %), {duration_text(member.latency_max_s or 0)} (longest)"
         )
     if renewed := member.acknowledged.get(renewals):
-        lines.append(f"renewed {_counted(renewed, 'lock')}")
+        lines.append(f"renewed {counted_large(renewed, 'lock')}")
     if member.refused:
-        lines.append(f"{_counted(member.refused, 'acknowledgement')} refused")
+        lines.append(f"{counted_large(member.refused, 'acknowledgement')} refused")
     if member.resets:
-        lines.append(f"{_counted(member.resets, 'session')} lost")
+        lines.append(f"{counted_large(member.resets, 'session')} lost")
     if member.next_deadline_s is not None:
         lines.append(
-            f"holds {_counted(member.held, 'record')}; the first lock runs out in {member.next_deadline_s:.1f} s"
+            f"holds {counted_large(member.held, 'record')}; the first lock runs out in {member.next_deadline_s:.1f} s"
         )
     for line in lines:
         _paragraph(screen, line, "  ")
     screen.line(("", ""))
-
-
-def _counted(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def _api_row(one: ApiSums) -> tuple[object, ...]:
@@ -126,9 +123,7 @@ def _show_findings(screen: Screen, findings: list[Finding]) -> None:
         level = found[0].level
         count = sum(one.count for one in found)
         style = "bold red" if level is Level.FORBIDDEN else "bold yellow"
-        screen.line(
-            (f"{rule}", style), (f"  {level.value}, {count:,} time{'' if count == 1 else 's'}", FAINT)
-        )
+        screen.line((f"{rule}", style), (f"  {level.value}, {counted_large(count, 'time')}", FAINT))
         for who in dict.fromkeys(f"{one.client_id or '?'} of {one.group}" for one in found):
             first = next(one for one in found if f"{one.client_id or '?'} of {one.group}" == who)
             _paragraph(screen, f"{who}: {first.text}", "  ")

@@ -13,6 +13,7 @@ from kshare.admin import configs
 from kshare.admin.configs import Resource
 from kshare.cli.checkup.finding import Finding, ok, problem, warning
 from kshare.cli.checkup.patient import Patient
+from kshare.cli.wording import counted
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
@@ -108,7 +109,9 @@ async def _as_it_is(patient: Patient, one: _Internal, topic: MetadataResponseTop
                 "--reassignment-json-file PLAN.json  # a plan with more replicas",
             )
         )
-    return found or [ok(_CHECK, f"{one.name} has {_replicas(replicas)}, all partitions can be written to")]
+    return found or [
+        ok(_CHECK, f"{one.name} has {counted(replicas, 'replica')}, all partitions can be written to")
+    ]
 
 
 def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> list[Finding]:
@@ -158,10 +161,6 @@ def _brokers(nodes: Iterable[int]) -> str:
 
 def _count(some: Sequence[object], of: Sequence[object]) -> str:
     return f"{len(some)} of {len(of)} partitions"
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"
 
 
 def _number(text: str | None) -> int | None:

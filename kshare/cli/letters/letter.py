@@ -112,10 +112,6 @@ def readable(value: bytes | None) -> str:
     return text
 
 
-def counted(count: int, of: str = "letter") -> str:
-    return f"{count} {of}" if count == 1 else f"{count} {of}s"
-
-
 def _origin(context: dict[str, bytes | None]) -> Origin | None:
     topic = _text(context.get("topic"))
     partition, offset = (_number(_text(context.get(name))) for name in ("partition", "offset"))
