@@ -158,8 +158,8 @@ def _complain(outcome: Outcome, group: str, orders: Orders) -> None:
         raise Failure(outcome.problem)
     if tally.last_chances:
         raise Failure(
-            f"{counted(tally.last_chances, 'letter')} won't be handed to group {group} again, so often was it given them; "
-            f"they stay in the topic, to be had by another --group"
+            f"{counted(tally.last_chances, 'letter')} won't be handed to group {group} again, so often was it given "
+            f"them; they stay in the topic, to be had by another --group"
         )
     if not outcome.is_complete:
         hint = "" if orders.settles_others or not tally.passed_over else ", or pass over with --settle-others"
