@@ -94,8 +94,10 @@ class NodeSession:
             if sent is None:
                 await self._wait(told, now)
             elif await self._exchange(sent):
-                # Whoever waited for this goes first: most have decided when it is our turn again.
-                await checkpoint()
+                if not self._has_plenty:
+                    # Whoever waited for this goes first: most have decided when it is our turn again.
+                    # Where there is more, it can be on its way by then.
+                    await checkpoint()
             else:
                 await anyio.sleep(_PAUSE_AFTER_ERROR_S)
 
@@ -217,7 +219,11 @@ class NodeSession:
             for partition, acks in self.books.items()
             if renewals or self._closing or (partition in wanted) == is_wanted
         }
-        return {partition: ranges for partition, ranges in found.items() if ranges}
+        taken = {partition: ranges for partition, ranges in found.items() if ranges}
+        if taken and not renewals:
+            # What is decided from now on waits anew.
+            self._decided_at = None
+        return taken
 
     async def _wait(self, told: anyio.Event, now: float) -> None:
         """Until something can be different."""

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from anyio import lowlevel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import BUSY_WAIT_MS, NodeSession
+from kshare.client.fetch import BUSY_WAIT_MS, LINGER_S, NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
@@ -92,6 +93,21 @@ async def test_acknowledgements_ride_on_fetches() -> None:
     with_acks = [request for request in broker.requests if any(t.partitions for t in request.topics)]
     alone = [request for request in with_acks if isinstance(request, ShareAcknowledgeRequest)]
     assert len(alone) < len(with_acks) / 2
+
+
+async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() -> None:
+    """There is always something decided then: it's to be counted from the last that left, not from the first ever."""
+    broker = TinyBroker(6000)
+    async with running(broker, most=100) as rig:
+        began, count = anyio.current_time(), 0
+        while count < 6000:
+            for record in await rig.next_batch():
+                record.accept()
+                count += 1
+                await lowlevel.checkpoint()
+        assert anyio.current_time() > began + 2 * LINGER_S
+    alone = [request for request in broker.requests if isinstance(request, ShareAcknowledgeRequest)]
+    assert len(alone) <= 0.1 * len(broker.requests)
 
 
 async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_hand_takes() -> None:
