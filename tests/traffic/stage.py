@@ -19,11 +19,12 @@ from kshare.protocol.messages import share_acknowledge_response as acknowledged
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.protocol.messages import share_fetch_response as fetched
 from kshare.protocol.messages import share_group_heartbeat_response as beating
-from kshare.traffic import Connection, Conversation, Finding, Sight, Watch
+from kshare.traffic import Connection, Conversation, Finding, Watch
 
 TOPIC = bytes(range(16))
 MEMBER = "JdbWNY3-Qq-V0wi6Y3fsFg"
 GROUP = "shippers"
+LOCK_MS = 30_000
 
 Ack = tuple[int, int, bytes]
 
@@ -34,7 +35,6 @@ class Stage:
     def __init__(self) -> None:
         self.watch = Watch()
         self.now = 1000.0
-        self.sights: list[Sight] = []
         self.findings: list[Finding] = []
         self._talks: dict[str, Conversation] = {}
         self._last_id = 0
@@ -43,36 +43,31 @@ class Stage:
     def rules(self) -> set[str]:
         return {one.rule for one in self.findings}
 
-    def talk(self, server: str) -> Conversation:
+    def _talk(self, server: str) -> Conversation:
         if server not in self._talks:
             number = len(self._talks) + 1
             self._talks[server] = Conversation(Connection(number, f"10.0.0.1:{5000 + number}", server))
         return self._talks[server]
 
-    def say(
+    def _say(
         self,
         request: Request[Any],
-        response: Message | None,
+        response: Message,
         *,
         server: str = "broker:9092",
         takes: float = 0.01,
         asked_at: float | None = None,
-        version: int | None = None,
-    ) -> Sight | None:
+    ) -> None:
         self._last_id += 1
-        version = type(request).VERSIONS[1] if version is None else version
-        talk = self.talk(server)
+        version = type(request).VERSIONS[1]
+        talk = self._talk(server)
         sent = bytes(encode_request(request, version, self._last_id, "truck-7"))
         done = talk.client_sends(sent, self.now if asked_at is None else asked_at)
         self.now += takes
-        if response is not None:
-            done += talk.server_sends(bytes(encode_response(response, version, self._last_id)), self.now)
+        done += talk.server_sends(bytes(encode_response(response, version, self._last_id)), self.now)
         for exchange in done:
             assert not exchange.problem
-            sight = self.watch.see(exchange)
-            self.sights.append(sight)
-            self.findings += sight.findings
-        return self.sights[-1] if done else None
+            self.findings += self.watch.see(exchange).findings
 
     def fetch(
         self,
@@ -80,28 +75,25 @@ class Stage:
         *acquired: tuple[int, int, int],
         acks: list[Ack] | None = None,
         server: str = "broker:9092",
-        partition: int = 0,
         forgets: list[int] | None = None,
         error: int = 0,
         partition_error: int = 0,
-        ack_error: int = 0,
-        lock_ms: int = 30000,
+        lock_ms: int = LOCK_MS,
         takes: float = 0.01,
         asked_at: float | None = None,
         member: str = MEMBER,
         request: ShareFetchRequest | None = None,
-    ) -> Sight | None:
+    ) -> None:
         request = request or ShareFetchRequest(max_wait_ms=500, min_bytes=1, max_records=500, batch_size=500)
         request.group_id, request.member_id, request.share_session_epoch = GROUP, member, epoch
         batches = [fetching.AcknowledgementBatch(*ack) for ack in acks or ()]
         if epoch == 0 or batches:
-            request.topics = [fetching.FetchTopic(TOPIC, [fetching.FetchPartition(partition, batches)])]
+            request.topics = [fetching.FetchTopic(TOPIC, [fetching.FetchPartition(0, batches)])]
         if forgets:
             request.forgotten_topics_data = [fetching.ForgottenTopic(TOPIC, forgets)]
         data = fetched.PartitionData(
-            partition,
+            0,
             error_code=partition_error,
-            acknowledge_error_code=ack_error,
             acquired_records=[fetched.AcquiredRecords(*one) for one in acquired],
         )
         response = ShareFetchResponse(
@@ -109,33 +101,27 @@ class Stage:
             acquisition_lock_timeout_ms=lock_ms,
             responses=[] if error else [fetched.ShareFetchableTopicResponse(TOPIC, [data])],
         )
-        return self.say(request, response, server=server, takes=takes, asked_at=asked_at)
+        self._say(request, response, server=server, takes=takes, asked_at=asked_at)
 
     def acknowledge(
         self,
         epoch: int,
         *acks: Ack,
         server: str = "broker:9092",
-        partition: int = 0,
-        error: int = 0,
         partition_error: int = 0,
         is_renewing: bool = False,
-        lock_ms: int = 30000,
-    ) -> Sight | None:
+    ) -> None:
         batches = [acknowledging.AcknowledgementBatch(*ack) for ack in acks]
-        topics = [
-            acknowledging.AcknowledgeTopic(TOPIC, [acknowledging.AcknowledgePartition(partition, batches)])
-        ]
+        topics = [acknowledging.AcknowledgeTopic(TOPIC, [acknowledging.AcknowledgePartition(0, batches)])]
         request = ShareAcknowledgeRequest(GROUP, MEMBER, epoch, is_renewing, topics if batches else [])
-        data = acknowledged.PartitionData(partition, error_code=partition_error)
+        data = acknowledged.PartitionData(0, error_code=partition_error)
         response = ShareAcknowledgeResponse(
-            error_code=error,
-            acquisition_lock_timeout_ms=lock_ms,
+            acquisition_lock_timeout_ms=LOCK_MS,
             responses=[acknowledged.ShareAcknowledgeTopicResponse(TOPIC, [data])],
         )
-        return self.say(request, response, server=server)
+        self._say(request, response, server=server)
 
-    def heartbeat(self, epoch: int, *assigned: int, interval_ms: int = 5000) -> Sight | None:
+    def heartbeat(self, epoch: int, *assigned: int) -> None:
         request = ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, None, ["orders"])
         assignment = (
             beating.Assignment([beating.TopicPartitions(TOPIC, list(assigned))]) if assigned else None
@@ -143,10 +129,10 @@ class Stage:
         response = ShareGroupHeartbeatResponse(
             member_id=MEMBER,
             member_epoch=max(epoch, 1) if epoch >= 0 else -1,
-            heartbeat_interval_ms=interval_ms,
+            heartbeat_interval_ms=5000,
             assignment=assignment,
         )
-        return self.say(request, response)
+        self._say(request, response)
 
     def close(self, server: str = "broker:9092") -> None:
         talk = self._talks.pop(server)

@@ -201,6 +201,19 @@ def never_forgets(stage: Stage) -> None:
         stage.fetch(epoch)
 
 
+def test_a_partition_that_is_forgotten_in_time_may_go() -> None:
+    stage = Stage()
+    stage.heartbeat(1, 0)
+    stage.fetch(0)
+    stage.heartbeat(1, 1)
+    stage.fetch(1, forgets=[0])
+    for epoch in range(2, 6):
+        stage.now += 4
+        stage.heartbeat(1)
+        stage.fetch(epoch)
+    assert stage.findings == []
+
+
 def asks_the_wrong_broker(stage: Stage) -> None:
     for epoch in range(3):
         stage.fetch(epoch, partition_error=MOVED)
