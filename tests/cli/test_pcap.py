@@ -230,9 +230,16 @@ def test_standard_input_and_decode_show_the_same(run: Kshare) -> None:
     assert "kshare pcap -v" in refused.err
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_on_a_terminal(columns: int) -> None:
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
     done = on_terminal("pcap", str(CAPTURES / "ethernet.pcap"), columns=columns)
     assert done.code == 0
-    assert max(map(len, without_colours(done.out).splitlines())) <= columns
+    lines = without_colours(done.out).splitlines()
+    assert all(len(line) <= columns for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "epoch 1 accept orders-1 0-7 acquired orders-0 4-7 x1 7.2 ms" in text
+    assert any(line.startswith(" " * 13) for line in lines) == (columns < 200)
+
+
+def test_at_a_terminal_nothing_is_waited_for() -> None:
     assert on_terminal("pcap", "-").out.startswith("kshare: what is to be read? Give a file's name")

@@ -146,8 +146,11 @@ def test_on_terminals(columns: int) -> None:
     for words in ([], ["-v"], ["--history"]):
         done = on_terminal("state", GROUP, *words, columns=columns)
         assert done.code == 0
+        assert "\x1b[" in done.out
         assert max(map(len, without_colours(done.out).splitlines())) <= columns
-    assert "\x1b[" in on_terminal("state", GROUP, columns=columns).out
+
+
+def test_in_a_pipe_there_are_no_colours() -> None:
     assert "\x1b[" not in kshare("state", GROUP).out
 
 

@@ -23,9 +23,7 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.testing import Broker
-from tests.cli.packets import CAPTURES
-from tests.cli.running import DEADLINE, Kshare, Piped, without_colours
-from tests.cli.terminals import on_terminal
+from tests.cli.running import DEADLINE, Kshare, Piped
 from tests.cli.tracing import Trace, tracing
 from tests.helpers.plain_client import PlainClient, plain_client
 
@@ -258,17 +256,6 @@ def test_who_speaks_tls_to_it_is_told_how_it_is_meant(broker: Broker, tmp_path: 
         assert trace.end() == 0
     (note,) = trace.of_type("note")
     assert "a client speaks TLS" in note["text"]
-
-
-@pytest.mark.parametrize("columns", [60, 200])
-def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
-    done = on_terminal("pcap", str(CAPTURES / "ethernet.pcap"), columns=columns)
-    assert done.code == 0
-    lines = without_colours(done.out).splitlines()
-    assert all(len(line) <= columns for line in lines)
-    text = " ".join(" ".join(lines).split())
-    assert "epoch 1 accept orders-1 0-7 acquired orders-0 4-7 x1 7.2 ms" in text
-    assert any(line.startswith(" " * 13) for line in lines) == (columns < 200)
 
 
 def ask_for_ever(address: tuple[str, int]) -> None:
