@@ -148,11 +148,12 @@ class Talk:
         request: Callable[[], Request[ResponseT]],
         good: Callable[[ResponseT], bool],
         version: int | None = None,
+        via: str = "main",
     ) -> ResponseT:
         """Ask quietly until the answer is good."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            answer = self.quietly(request(), version=version)
+            answer = self.quietly(request(), via, version)
             if good(answer):
                 return answer
             if time.monotonic() > deadline:
