@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
@@ -320,9 +320,7 @@ def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
             and before.last + 1 == one.first
             and before.delivery_count == one.delivery_count
         ):
-            joined[-1] = Range(
-                before.topic, before.topic_id, before.partition, before.first, one.last, before.delivery_count
-            )
+            joined[-1] = replace(before, last=one.last)
         else:
             joined.append(one)
     return tuple(joined)

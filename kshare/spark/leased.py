@@ -25,6 +25,7 @@ from kshare.spark.connections import connections
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.reader import read_ranges
+from kshare.spark.source import RangePartition
 from kshare.spark.splitting import split
 
 
@@ -76,13 +77,6 @@ def lease_reader(token: str, given: Mapping[str, str]) -> LeaseReader:
     return LeaseReader(found, found.options(given))
 
 
-@dataclass
-class LeasedPartition(InputPartition):
-    """A task's ranges."""
-
-    ranges: tuple[Range, ...]
-
-
 class LeaseReader(DataSourceReader):
     """Fails planning and tasks alike once the lease has ended: others may be working on its records."""
 
@@ -90,13 +84,13 @@ class LeaseReader(DataSourceReader):
         self.options = options
         self._token = token
 
-    def partitions(self) -> Sequence[LeasedPartition]:
+    def partitions(self) -> Sequence[RangePartition]:
         self._check()
         tasks = split(self._token.ranges, self.options.min_partitions)
-        return [LeasedPartition(one) for one in tasks or [()]]
+        return [RangePartition(one) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, LeasedPartition)
+        assert isinstance(partition, RangePartition)
         self._check()
         return read_ranges(self.options, partition.ranges)
 

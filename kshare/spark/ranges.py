@@ -15,8 +15,9 @@ Decides what a well-formed token is. Knows nothing of Spark, and never looks int
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeGuard
 from uuid import UUID
 
@@ -39,6 +40,12 @@ class Range:
 
     def __len__(self) -> int:
         return self.last - self.first + 1
+
+
+def by_place(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+    """Those of each partition, ascending."""
+    for _, mine in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
+        yield list(mine)
 
 
 class TokenError(KshareError, ValueError):

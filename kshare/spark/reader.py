@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import groupby, pairwise
+from itertools import pairwise
 from time import monotonic, sleep
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from kshare.spark.arrow import Counted, Rows
 from kshare.spark.connections import Connections, connections
 from kshare.spark.cursor import Cursor
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import Range
+from kshare.spark.ranges import Range, by_place
 
 log = logging.getLogger("kshare.spark")
 
@@ -174,14 +174,9 @@ class _Place:
 
 
 def _by_place(ranges: Iterable[Range]) -> Iterator[list[Range]]:
-    """Ascending; ranges that overlap would give records twice, and are refused."""
-    for _, mine in groupby(sorted(ranges, key=_order), key=lambda one: (one.topic_id, one.partition)):
-        found = list(mine)
+    """Ranges that overlap would give records twice, and are refused."""
+    for found in by_place(ranges):
         for one, other in pairwise(found):
             if other.first <= one.last:
                 raise ValueError(f"ranges of {one.topic}[{one.partition}] overlap at offset {other.first}")
         yield found
-
-
-def _order(one: Range) -> tuple[str, str, int, int]:
-    return one.topic, one.topic_id, one.partition, one.first

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 
-from kshare.spark.ranges import Range
+from kshare.spark.ranges import Range, by_place
 
 
 def split(ranges: Iterable[Range], min_partitions: int | None = None) -> list[tuple[Range, ...]]:
     """Tasks of about equal size, each about one partition; none is empty."""
-    ordered = sorted(ranges, key=lambda one: (one.topic, one.topic_id, one.partition, one.first))
-    places = [tuple(mine) for _, mine in groupby(ordered, key=lambda one: (one.topic_id, one.partition))]
+    places = [tuple(mine) for mine in by_place(ranges)]
     wanted = min_partitions or 0
     if wanted <= len(places):
         return places
