@@ -21,8 +21,8 @@ from kshare.net.connection import Connection
 from kshare.net.foreign import reason, unreachable
 from kshare.net.settings import NetSettings
 from kshare.net.versions import BrokerVersions
-from kshare.protocol.envelopes import decode_response
-from kshare.protocol.error_codes import ErrorCode, error_name
+from kshare.protocol.envelopes import decode_response, is_version_refused
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 log = logging.getLogger("kshare.net")
@@ -169,9 +169,8 @@ async def ask_versions(connection: Connection) -> BrokerVersions:
 
 
 def _decode_versions(frame: memoryview, version: int) -> tuple[ApiVersionsResponse, bool]:
-    """A broker that doesn't know the version of the question says so in version 0, whatever was asked."""
-    code = int.from_bytes(frame[4:6], "big", signed=True)
-    is_refusal = code == ErrorCode.UNSUPPORTED_VERSION
+    """With whether it refuses the version of the question."""
+    is_refusal = is_version_refused(frame)
     return decode_response(ApiVersionsResponse, 0 if is_refusal else version, frame)[1], is_refusal
 
 

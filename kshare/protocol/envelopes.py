@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from kshare.errors import DecodeError
 from kshare.protocol import messages
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.frames import (
     begin_frame,
     end_frame,
@@ -67,11 +68,21 @@ def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[
     return header.correlation_id, message
 
 
+def is_version_refused(frame: Buffer) -> bool:
+    """Of an answer to ApiVersions: the broker doesn't know the version of the question, and says so in version 0."""
+    return int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+
+
 def request_class(api_key: int) -> type[Message]:
-    name = messages.REQUESTS.get(api_key)
-    if name is None:
+    cls = known_request(api_key)
+    if cls is None:
         raise DecodeError("header.requestApiKey", 0, f"no request that kshare knows has API key {api_key}")
-    cls: type[Message] = getattr(messages, name)
+    return cls
+
+
+def known_request(api_key: int) -> type[Message] | None:
+    name = messages.REQUESTS.get(api_key)
+    cls: type[Message] | None = getattr(messages, name) if name else None
     return cls
 
 

@@ -12,8 +12,7 @@ from itertools import product
 from typing import Any, Protocol
 
 from kshare.errors import KshareError
-from kshare.protocol.envelopes import decode_response, encode_response
-from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.envelopes import decode_response, encode_response, is_version_refused
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     ApiVersionsResponse,
@@ -78,7 +77,7 @@ class Place(Protocol):
 
 def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
     """An answer that was held. One that can't be read holds no addresses that we could change."""
-    if api_key == ApiVersionsResponse.API_KEY and _is_refused(frame):
+    if api_key == ApiVersionsResponse.API_KEY and is_version_refused(frame):
         return None
     cls = ApiVersionsResponse if api_key == ApiVersionsResponse.API_KEY else _WITH_ADDRESSES[api_key]
     try:
@@ -166,8 +165,3 @@ def _padded(tail: bytes, length: int) -> bytes | None:
             if len(out) == length:
                 return bytes(out)
     return None
-
-
-def _is_refused(frame: memoryview) -> bool:
-    """A broker that doesn't know the version of the question."""
-    return int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION

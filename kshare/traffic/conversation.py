@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kshare.errors import KshareError
-from kshare.protocol.envelopes import decode_request, decode_response
-from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.envelopes import decode_request, decode_response, is_version_refused, known_request
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages.produce_request import ProduceRequest
 from kshare.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kshare.traffic.cutting import Cutter
 from kshare.traffic.exchange import Connection, Exchange, Frame
-from kshare.traffic.heads import Head, is_familiar, read_head, request_class
+from kshare.traffic.heads import is_familiar, read_head
 
 _API_VERSIONS = 18
 _CORRELATION_BYTES = 4
@@ -175,9 +174,8 @@ class Conversation:
 
 
 def _decode_request(exchange: Exchange) -> None:
-    problem = _unknown(Head(exchange.api_key, exchange.version, exchange.correlation_id, exchange.client_id))
-    if problem:
-        exchange.problem = problem
+    exchange.problem = _unknown(exchange)
+    if exchange.problem:
         return
     try:
         exchange.request = decode_request(exchange.request_frame)[1]
@@ -186,12 +184,12 @@ def _decode_request(exchange: Exchange) -> None:
 
 
 def _decode_answer(exchange: Exchange) -> None:
-    cls = request_class(exchange.api_key)
+    cls = known_request(exchange.api_key)
     if exchange.problem or cls is None or exchange.response_frame is None:
         return
     assert issubclass(cls, Request)
     frame, version = exchange.response_frame, exchange.version
-    if exchange.api_key == _API_VERSIONS and _refuses_version(frame):
+    if exchange.api_key == _API_VERSIONS and is_version_refused(frame):
         version = 0
     try:
         exchange.response = _response(cls, version, frame)
@@ -203,16 +201,11 @@ def _response(cls: type[Request[Message]], version: int, frame: memoryview) -> M
     return decode_response(cls.RESPONSE, version, frame)[1]
 
 
-def _refuses_version(frame: memoryview) -> bool:
-    """To an ApiVersions that it doesn't know, a broker answers in version 0."""
-    return int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
-
-
-def _unknown(head: Head) -> str:
-    cls = request_class(head.api_key)
+def _unknown(exchange: Exchange) -> str:
+    cls = known_request(exchange.api_key)
     if cls is None:
-        return f"API {head.api_key} isn't known here"
+        return f"API {exchange.api_key} isn't known here"
     first, last = cls.VERSIONS
-    if not first <= head.version <= last:
-        return f"version {head.version} isn't known here: {first} to {last} are"
+    if not first <= exchange.version <= last:
+        return f"version {exchange.version} isn't known here: {first} to {last} are"
     return ""

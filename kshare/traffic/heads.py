@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kshare.protocol import messages
-from kshare.protocol.message import Message
+from kshare.protocol.envelopes import known_request
 
 _HEAD = struct.Struct(">hhih")
 _LONGEST_CLIENT_ID = 1000
@@ -40,16 +39,10 @@ def read_head(frame: memoryview) -> Head | None:
 
 def is_familiar(head: Head) -> bool:
     """Whether it is also a request that kshare knows, with a client id that people could have chosen."""
-    cls = request_class(head.api_key)
+    cls = known_request(head.api_key)
     return (
         cls is not None
         and cls.VERSIONS[0] <= head.version <= cls.VERSIONS[1]
         and head.correlation_id >= 0
         and (head.client_id or "").isprintable()
     )
-
-
-def request_class(api_key: int) -> type[Message] | None:
-    name = messages.REQUESTS.get(api_key)
-    cls: type[Message] | None = getattr(messages, name) if name else None
-    return cls
