@@ -32,14 +32,12 @@ class Board:
         self._where = where
         self._interval = interval
         self._sorted = {each: _first_choice(each) for each in View}
-        self._is_reversed = dict.fromkeys(View, True)
+        if sort is not None:
+            self._sorted[view] = sort
+        self._is_reversed = {each: _column(each, name).is_number for each, name in self._sorted.items()}
         self._is_helping = False
         self._top = 0
         self._page = 10
-        if sort is not None:
-            self._sorted[view] = sort
-        for each in View:
-            self._is_reversed[each] = _column(each, self._sorted[each]).is_number
 
     def press(self, key: str) -> None:
         """Keys that mean nothing are ignored."""
