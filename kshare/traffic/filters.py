@@ -27,7 +27,7 @@ class Filter:
         return (
             (not self.apis or _among((exchange.api, str(exchange.api_key)), self.apis))
             and (not self.groups or bool(told.groups & set(self.groups)))
-            and (not self.topics or bool(_topics(told, names) & set(self.topics)))
+            and (not self.topics or bool(names.topics(told) & set(self.topics)))
             and (not self.errors or self._has_error(exchange, told))
         )
 
@@ -36,10 +36,6 @@ class Filter:
         if ANY in self.errors:
             return has_any
         return any(_among((error_name(code), str(code)), self.errors) for code in told.errors)
-
-
-def _topics(told: Mentions, names: Names) -> set[str]:
-    return told.topics | {names.topic(one) for one in told.topic_ids}
 
 
 def _among(texts: Iterable[str], wanted: Iterable[str]) -> bool:

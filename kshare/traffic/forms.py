@@ -30,8 +30,7 @@ def exchange_form(exchange: Exchange, turn: Turn | None, told: Mentions, names: 
     }
     if told.groups:
         form["groups"] = sorted(told.groups)
-    topics = told.topics | {names.topic(one) for one in told.topic_ids if any(one)}
-    if topics:
+    if topics := names.topics(told):
         form["topics"] = sorted(topics)
     if exchange.problem:
         form["problem"] = exchange.problem

@@ -153,3 +153,8 @@ class Member:
                 self.remember(partition, piece.first, piece.last, Standing.LOST)
         if self.sessions.get(session.server) is session:
             del self.sessions[session.server]
+
+    def lose_session(self, session: Session) -> None:
+        """It ends without a farewell."""
+        self.end_session(session)
+        self.resets += 1

@@ -100,8 +100,7 @@ class Ledger:
             if session.connection == number
         ]
         for member, session in ended:
-            member.end_session(session)
-            member.resets += 1
+            member.lose_session(session)
         return ended
 
     def sessions(self) -> Iterator[tuple[Member, Session]]:
@@ -122,13 +121,11 @@ class Ledger:
         exchange = turn.exchange
         if turn.error:
             if session and turn.error in _ENDS_SESSION:
-                member.end_session(session)
-                member.resets += 1
+                member.lose_session(session)
             return
         if turn.epoch == OPENING or session is None:
             if session:
-                member.end_session(session)
-                member.resets += 1
+                member.lose_session(session)
             server, number = exchange.connection.server, exchange.connection.number
             session = Session(server, number, turn.epoch != OPENING)
             member.sessions[server] = step.session = session

@@ -12,6 +12,7 @@ from kshare.protocol.messages.describe_topic_partitions_response import Describe
 from kshare.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from kshare.protocol.messages.metadata_response import MetadataResponse
 from kshare.traffic.exchange import Exchange
+from kshare.traffic.mentions import Mentions
 
 _NO_TOPIC = bytes(16)
 _SHORT_ID = 8
@@ -26,6 +27,10 @@ class Names:
         """Its name, or the beginning of its id."""
         known = self._topics.get(topic_id)
         return known if known is not None else f"{uuid_text(topic_id)[:_SHORT_ID]}…"
+
+    def topics(self, told: Mentions) -> set[str]:
+        """All that were mentioned, by name or id."""
+        return told.topics | {self.topic(one) for one in told.topic_ids if one != _NO_TOPIC}
 
     def partition(self, topic_id: bytes, number: int) -> str:
         """orders-0"""
