@@ -42,6 +42,13 @@ def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | No
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def assert_refused(done: Done, code: int, reason: str) -> None:
+    """It says why on a line, and nothing else."""
+    assert (done.code, done.out) == (code, ""), done
+    assert reason in done.err, done
+    assert done.err.count("\n") == 1, done
+
+
 class Piped:
     """A process of its own whose output is read a line at a time, by somebody who may go away."""
 

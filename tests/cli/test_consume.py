@@ -13,7 +13,7 @@ from time import monotonic, sleep
 import pytest
 
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, kshare
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, assert_refused, kshare
 from tests.cli.terminals import Terminal
 
 _numbers = itertools.count()
@@ -255,10 +255,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
     ],
 )
 def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
-    done = run("consume", *words)
-    assert (done.code, done.out) == (code, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("consume", *words), code, reason)
 
 
 def test_the_clusters_address_and_the_group_come_from_a_file(

@@ -15,7 +15,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, without_colours
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, without_colours
 from tests.cli.terminals import on_terminal
 from tests.helpers.rejecting import reject
 
@@ -332,10 +332,7 @@ def test_ctrl_c_ends_it_in_good_order(
     ],
 )
 def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
-    done = run("dlq", *words)
-    assert (done.code, done.out) == (2, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("dlq", *words), 2, reason)
 
 
 def test_on_a_small_terminal(broker: Broker) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.cli.running import DEADLINE, ROOT, Kshare, kshare
+from tests.cli.running import DEADLINE, ROOT, Kshare, assert_refused, kshare
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -67,10 +67,7 @@ def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
 def test_a_call_that_is_not_understood_is_answered_on_one_line(
     run: Kshare, arguments: list[str], reason: str
 ) -> None:
-    done = run(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run(*arguments), 2, reason)
 
 
 def test_without_arguments_it_says_what_it_can_do(run: Kshare) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import frames
-from tests.cli.running import Kshare, kshare
+from tests.cli.running import Kshare, assert_refused, kshare
 
 
 @pytest.mark.parametrize("data", [frames.fetch_request(), frames.fetch_response(), frames.state_key()])
@@ -45,9 +45,7 @@ def test_a_body_alone_has_defaults(run: Kshare) -> None:
 )
 def test_mistakes_are_named_on_one_line(run: Kshare, form: str, reason: str) -> None:
     done = run("encode", form)
-    assert (done.code, done.out) == (1, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, 1, reason)
     assert "bug" not in done.err
 
 

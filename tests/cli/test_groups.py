@@ -10,7 +10,7 @@ import pytest
 
 from kshare import sync
 from kshare.testing import Broker
-from tests.cli.running import Kshare, without_colours
+from tests.cli.running import Kshare, assert_refused, without_colours
 from tests.cli.terminals import on_terminal
 
 GROUP = "shippers"
@@ -56,10 +56,7 @@ def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) ->
         assert found["members"][0]["assignment"] == [["orders", 0], ["orders", 1]]
         assert [one["partition"] for one in found["offsets"]] == [0, 1]
         for words in (["delete", GROUP], ["reset-offsets", GROUP, "--to-latest", "--execute"]):
-            done = run("groups", *words)
-            assert (done.code, done.out) == (1, "")
-            assert "NON_EMPTY_GROUP" in done.err
-            assert done.err.count("\n") == 1
+            assert_refused(run("groups", *words), 1, "NON_EMPTY_GROUP")
 
 
 def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
@@ -154,10 +151,7 @@ def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
     ],
 )
 def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
-    done = run("groups", *words)
-    assert (done.code, done.out) == (2, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("groups", *words), 2, reason)
 
 
 def test_the_cluster_comes_from_a_properties_file(
@@ -178,10 +172,7 @@ def test_the_cluster_comes_from_a_properties_file(
 
 
 def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
-    done = run("groups", "list", "-b", f"127.0.0.1:{free_tcp_port}")
-    assert (done.code, done.out) == (1, "")
-    assert "refused" in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("groups", "list", "-b", f"127.0.0.1:{free_tcp_port}"), 1, "refused")
 
 
 def test_on_a_small_terminal(group: str) -> None:

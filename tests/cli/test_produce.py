@@ -12,7 +12,7 @@ import pytest
 from kshare.admin.partitioner import partition_for
 from kshare.protocol.record import Record
 from kshare.testing import Broker
-from tests.cli.running import Done, Kshare, Piped, kshare
+from tests.cli.running import Done, Kshare, Piped, assert_refused, kshare
 from tests.cli.terminals import Terminal
 
 
@@ -135,10 +135,7 @@ def test_broken_input_is_named_and_what_stood_before_it_is_written(
     ],
 )
 def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
-    done = run("produce", *words)
-    assert (done.code, done.out) == (code, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("produce", *words), code, reason)
 
 
 def test_a_line_goes_when_it_is_typed(broker: Broker) -> None:

@@ -12,7 +12,7 @@ from kshare import sync
 from kshare.cli.state_view import Picture, lines
 from kshare.state.share_records import Delivery, SharePartition, ShareState, StateRange
 from kshare.testing import Broker
-from tests.cli.running import Kshare, Piped, kshare, without_colours
+from tests.cli.running import Kshare, Piped, assert_refused, kshare, without_colours
 from tests.cli.terminals import Terminal, on_terminal
 
 GROUP = "shippers"
@@ -112,10 +112,7 @@ def test_a_log_segment_says_the_same(broker: Broker, run: Kshare, tmp_path: Path
     ],
 )
 def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
-    done = run("state", *words)
-    assert (done.code, done.out) == (code, "")
-    assert reason in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("state", *words), code, reason)
 
 
 def test_a_cluster_without_the_topic(run: Kshare) -> None:

@@ -16,7 +16,7 @@ from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.testing import Broker
-from tests.cli.running import DEADLINE, Kshare, Piped
+from tests.cli.running import DEADLINE, Kshare, Piped, assert_refused
 from tests.cli.terminals import Terminal
 
 GROUP = "shippers"
@@ -113,10 +113,7 @@ def test_on_paper(group: str, run: Kshare) -> None:
 
 
 def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
-    done = run("top", "-b", f"127.0.0.1:{free_tcp_port}")
-    assert (done.code, done.out) == (1, "")
-    assert "refused" in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run("top", "-b", f"127.0.0.1:{free_tcp_port}"), 1, "refused")
 
 
 def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
