@@ -28,14 +28,7 @@ async def test_only_what_compaction_left_comes_and_nothing_holds_the_group_back(
 ) -> None:
     """Whole batches are gone, and single records in the middle of others."""
     queue = fresh_queue(topic=COMPACTED)
-    await queue.send([b"old"] * 5, key=b"often")
-    await queue.send([b"stale", b"last"], key=b"often")
-    await queue.send([b"a", b"b", b"a", b"b"])
-    with anyio.fail_after(DEADLINE_S):
-        while [offset for offset in await stored(queue) if offset < WRITTEN] != LEFT:
-            await anyio.sleep(0.2)
-            await queue.produce(1)  # closes the segment before it, so that it may be compacted
-    left = await stored(queue)
+    left = await compacted(queue)
     async with queue.consumer() as source:
         found = await take(source, len(left))
         assert [record.offset for record in found] == left
@@ -43,6 +36,18 @@ async def test_only_what_compaction_left_comes_and_nothing_holds_the_group_back(
         assert set((await source.commit()).values()) == {None}
     async with queue.consumer() as source:
         assert await nothing_comes(source)
+
+
+async def compacted(queue: WorkQueue) -> list[int]:
+    """Fills it and waits until compaction has been there; the offsets that it has then, later ones too."""
+    await queue.send([b"old"] * 5, key=b"often")
+    await queue.send([b"stale", b"last"], key=b"often")
+    await queue.send([b"a", b"b", b"a", b"b"])
+    with anyio.fail_after(DEADLINE_S):
+        while [offset for offset in await stored(queue) if offset < WRITTEN] != LEFT:
+            await anyio.sleep(0.2)
+            await queue.produce(1)  # closes the segment before it, so that it may be compacted
+    return await stored(queue)
 
 
 async def stored(queue: WorkQueue) -> list[int]:

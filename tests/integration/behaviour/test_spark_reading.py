@@ -15,7 +15,7 @@ from kshare.spark.connections import close_connections
 from kshare.spark.leased import lease_reader
 from kshare.spark.options import ReadOptions
 from tests.integration.behaviour.conftest import FreshQueue
-from tests.integration.behaviour.test_compaction import COMPACTED, LEFT, WRITTEN, stored
+from tests.integration.behaviour.test_compaction import COMPACTED, LEFT, compacted
 from tests.integration.behaviour.test_isolation import ABORTED, COMMITTED, produce_in_transactions
 from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, take
 
@@ -61,14 +61,7 @@ def leased(queue: WorkQueue) -> list[tuple[int, bytes]]:
 
 async def test_what_compaction_has_left_is_read_and_nothing_is_missed(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(topic=COMPACTED)
-    await queue.send([b"old"] * 5, key=b"often")
-    await queue.send([b"stale", b"last"], key=b"often")
-    await queue.send([b"a", b"b", b"a", b"b"])
-    with anyio.fail_after(DEADLINE_S):
-        while [offset for offset in await stored(queue) if offset < WRITTEN] != LEFT:
-            await anyio.sleep(0.2)
-            await queue.produce(1)
-    left = await stored(queue)
+    left = await compacted(queue)
     found = await in_thread(rows, queue)
     assert [offset for offset, _ in found] == left
     assert [value for _, value in found][: len(LEFT)] == [b"last", b"a", b"b"]
