@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-import crc32c
-
+from kshare.protocol.checksum import crc32c
 from kshare.protocol.frames import MAX_FRAME
 
 _PREFIX = 12
@@ -45,7 +44,7 @@ def problem_of_batch(data: memoryview) -> str:
     if not begins_with_batch(data):
         return f"{len(data)} bytes that are no batch in format {_MAGIC}"
     stored = int.from_bytes(data[_CRC], "big")
-    actual = crc32c.crc32c(data[_CHECKED_FROM:])
+    actual = crc32c(data[_CHECKED_FROM:])
     return "" if stored == actual else f"the checksum is {stored:#010x}, the bytes give {actual:#010x}"
 
 
