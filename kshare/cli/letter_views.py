@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
+from kshare.cli.format_string import iso_time
 from kshare.cli.letters.choice import Choice
 from kshare.cli.letters.errands import Outcome, Planned, check_target, default_group, plan, redrive
 from kshare.cli.letters.letter import Letter, meaning, readable
@@ -225,4 +225,4 @@ def _form(letter: Letter) -> dict[str, Any]:
 
 
 def _time(letter: Letter) -> str:
-    return datetime.fromtimestamp(letter.timestamp / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return iso_time(letter.timestamp).partition(".")[0].replace("T", " ")

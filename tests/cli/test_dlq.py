@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,15 @@ def test_headers_are_explained(broker: Broker, run: Kshare) -> None:
     assert "  value  v\\x00" in out
     assert "no dead letter of Kafka's" in out
     assert "  own: header  a header of the record" in out
+
+
+def test_a_time_that_no_calendar_holds_is_none(broker: Broker, run: Kshare, tmp_path: Path) -> None:
+    lines = tmp_path / "letters"
+    lines.write_text('{"value": "v", "timestamp": 9000000000000000000}\n{"value": "v", "timestamp": 1500}\n')
+    assert run("produce", "-t", GRAVE, "-p", "0", "--input", "json", str(lines)).code == 0
+    _, first, second = run("dlq", "show", GRAVE).out.splitlines()
+    assert first.split()[:2] == ["0:0", "-"]
+    assert second.split()[:3] == ["0:1", "1970-01-01", "00:00:01"]
 
 
 def test_letters_are_chosen(broker: Broker, run: Kshare) -> None:
