@@ -33,7 +33,7 @@ class ConsumerConfig:
     acquire: Acquire = "auto"
     """batches: whole batches of the producer's, so a few more than were asked for. records: exactly so many (from Kafka
     4.2 on). auto: batches where your code is quick, records where it is slow."""
-    max_records: int = 10_000
+    max_records: int = 20_000
     """The most records to hold at once. Fewer are, if your code gets through fewer in a quarter of a second."""
     renew_leases: bool = True
     """Keep the lock of records that your code still works on (brokers from Kafka 4.2 on)."""
