@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["kshare.testing.plugin"]
+
+# How long an example takes is the machine's business: nothing is timed.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
 _OUTCOMES = pytest.StashKey["_Outcomes"]()

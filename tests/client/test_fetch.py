@@ -201,7 +201,7 @@ async def test_what_was_accepted_before_a_cut_does_not_reach_the_user_again() ->
     assert broker.deliveries == [2] * 10
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(st.integers(0, 40), st.sampled_from(["before", "after"]), max_size=12),
     st.integers(10, 120),

@@ -248,7 +248,7 @@ def test_blobs_stay_one_span_when_nobody_asks_for_records() -> None:
     assert blob.value == batch(*_RECORDS)
 
 
-@settings(max_examples=200, deadline=None, database=None, derandomize=True)
+@settings(max_examples=200, database=None, derandomize=True)
 @given(st.data(), st.sampled_from(list(Compression)))
 def test_mutated_batches_are_tiled(data: st.DataObject, codec: Compression) -> None:
     mutant = bytearray(batch(*_RECORDS, codec=codec) * 2)

@@ -18,7 +18,7 @@ from kshare.protocol.message import Message
 from tests.dissect.tiling import assert_tiled, found
 from tests.helpers.strategies import all_versions, messages_of
 
-settings.register_profile("dissect", deadline=None, suppress_health_check=list(HealthCheck), database=None)
+settings.register_profile("dissect", suppress_health_check=list(HealthCheck), database=None)
 few = settings(settings.get_profile("dissect"), max_examples=10)
 fewer = settings(settings.get_profile("dissect"), max_examples=2)
 

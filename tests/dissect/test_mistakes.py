@@ -142,7 +142,7 @@ def test_a_tagged_field_fills_its_size(size: int, path: str, reason: str) -> Non
     assert (error.path, error.reason) == (path, reason)
 
 
-@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@settings(max_examples=300, database=None, derandomize=True)
 @given(st.binary(max_size=200))
 def test_any_bytes_at_any_door(data: bytes) -> None:
     for dissection in (

@@ -63,7 +63,7 @@ def _one(parts: list[Any]) -> tuple[Any, ...]:
     return (*absolute, key.value, value.value, pairs)
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=150, database=None, derandomize=True)
 @given(st.lists(batches(), max_size=3).map(b"".join))
 def test_the_same_records(data: bytes) -> None:
     dissection = dissect_records(data)
@@ -72,7 +72,7 @@ def test_the_same_records(data: bytes) -> None:
     assert _shown(dissection) == _read(data)
 
 
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=400, database=None, derandomize=True)
 @given(batches(), st.integers(0, 2**32), st.integers(0, 255))
 def test_what_breaks_here_breaks_there(data: bytes, position: int, byte: int) -> None:
     """The checksum is made to fit, so that the mistake is met where it is."""

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.java
 
 _QUICK = settings(
     max_examples=15,
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

@@ -29,7 +29,7 @@ from kshare.protocol.messages.share_fetch_response import (
 )
 from tests.helpers.strategies import all_versions, messages_of
 
-quick = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+quick = settings(max_examples=3, suppress_health_check=list(HealthCheck), database=None)
 # Shown with every failure and always present in these: a name of a field, then the offset.
 LOCATED = r"^.+ at byte \d+: ."
 

@@ -23,7 +23,7 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages.share_fetch_request import FetchTopic
 from tests.helpers.strategies import all_versions, messages_of
 
-few = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+few = settings(max_examples=8, suppress_health_check=list(HealthCheck), database=None)
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())

@@ -127,9 +127,7 @@ class ByRow(Alone):
         assert set(world.emitted()) == set(world.log), "lost"
 
 
-QUICK = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+QUICK = settings(max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestAlone = Alone.TestCase
 TestAloneByCheckpoint = AloneByCheckpoint.TestCase
 TestInCompany = InCompany.TestCase

@@ -78,7 +78,8 @@ def test_records_are_read_again_and_again_and_accepted_at_the_end(broker: Broker
         assert offsets(held.token) == expected
         broker.produce("clean", [b"later"])
     with leased(broker, "clean") as rest:
-        assert [(one.first, one.last, one.delivery_count) for one in rest.ranges] == [(10, 10, 1)]
+        # Its delivery count isn't told: a fetch that still waited at the broker may have had it, and given it back.
+        assert [(one.first, one.last) for one in rest.ranges] == [(10, 10)]
     assert backlog(broker, "clean") == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare.protocol.error_codes import ErrorCode
@@ -263,7 +263,6 @@ class Broker:
         return 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=5),
     st.lists(st.integers(0, 30), max_size=5),

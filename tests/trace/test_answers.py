@@ -66,7 +66,7 @@ def records(size: int, endpoints: list[fetched.NodeEndpoint]) -> ShareFetchRespo
 
 
 @given(st.lists(st.integers(1, 9000), min_size=1, max_size=20), st.lists(st.integers(0, 12_000), max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_holds_no_address_is_passed_on_as_it_is(sizes: list[int], bodies: list[int]) -> None:
     asked, stream = [], bytes(4)  # begins with an empty SASL token
     for number, size in enumerate(bodies):
@@ -107,7 +107,7 @@ def test_addresses_become_those_of_the_proxy(answer: Message, version: int) -> N
         st.tuples(st.text("abc.", min_size=1, max_size=90), st.none() | st.text("r", max_size=60)), max_size=4
     ),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_end_of_a_fetch_keeps_its_length_whatever_the_hosts_are_called(
     size: int, brokers: list[tuple[str, str | None]]
 ) -> None:

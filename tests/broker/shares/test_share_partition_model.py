@@ -167,7 +167,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self.shared.apply(change, self.now, self.limits)
 
 
-AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=100, deadline=None)
+AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=100)
 """Some 5,000 steps in all."""
 TestAgainstAModel = AgainstAModel.TestCase
 
@@ -175,5 +175,5 @@ TestAgainstAModel = AgainstAModel.TestCase
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_some_hundred_thousand_steps() -> None:
-    longer = settings(max_examples=1000, stateful_step_count=150, deadline=None)
+    longer = settings(max_examples=1000, stateful_step_count=150)
     run_state_machine_as_test(AgainstAModel, settings=longer)
