@@ -19,6 +19,9 @@ class Counters:
         self.acquired = 0
         self.starts: dict[tuple[str, int], int] = {}
         """Where the group stands, by topic and partition, as far as it was asked."""
+        self.finished: set[tuple[str, int]] = set()
+        """Topics and partitions of which nothing was left to do when it was asked: the start that brokers tell stays
+        behind, until the group's next word on that partition."""
         self._emitted = 0
         self._redelivered = 0
         self._accepted = 0
@@ -55,6 +58,7 @@ class Counters:
         for row in rows:
             if row.start_offset is not None:
                 self.starts[row.topic, row.partition] = row.start_offset
+        self.finished = {(row.topic, row.partition) for row in rows if row.lag == 0}
         lags = [row.lag for row in rows if row.lag is not None]
         self._lag = sum(lags) if lags else None
 

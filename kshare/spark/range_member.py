@@ -234,7 +234,8 @@ class RangeMember:
         if not starts and quiet > _QUIET_S:
             return True
         is_passed = all(
-            max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
+            where in self.counters.finished
+            or max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
             for where, end in self._ends.items()
         )
         is_clear = self._member is not None and self._member.is_clear

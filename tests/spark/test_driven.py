@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from kshare.errors import ConnectionLost, KshareError
+from kshare.spark import range_member
 from kshare.spark.settling import _ask, _whose, meeting_place, stretches
+from kshare.sync import ShareConsumer
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 
@@ -59,6 +62,21 @@ def test_a_drain_ends_with_what_was_there_at_its_start(query: DrivenQuery) -> No
     query.expect(110)
 
 
+def test_a_drain_of_what_others_have_finished_ends(
+    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting as long as for one who may have died."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    query.produce(10)
+    with ShareConsumer(query.broker.bootstrap, group=query.group, topics=[query.topic]) as other:
+        for record in other:
+            record.accept()
+            if record.offset == 9:
+                break
+    query.run()
+    query.expect(0)
+
+
 def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
     began = time.monotonic()
     query.run()
@@ -84,6 +102,57 @@ def test_a_crash_loses_nothing_and_doubles_nothing(
     query.at = lambda step, batch: None
     query.run(maxRecordsPerTrigger="100", settle=settle)
     query.expect(150, 150)
+    assert query.lag() == 0
+
+
+@pytest.mark.parametrize(("limit", "crashes"), [(2, 1), (2, 2), (5, 2)])
+def test_each_crash_costs_what_wasnt_logged_a_delivery(
+    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch, limit: int, crashes: int
+) -> None:
+    """At the group's limit brokers give a record up: it is a dead letter, and no query ever gets it again."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    query.produce(1)
+    grave = f"dlq.{query.group}"
+    query.broker.create_topic(grave, settings={"errors.deadletterqueue.group.enable": "true"})
+    query.broker.set_group_config(
+        query.group,
+        {"share.delivery.count.limit": str(limit), "errors.deadletterqueue.topic.name": grave},
+    )
+
+    def crash(at: str, _: int) -> None:
+        if at == "planned":
+            raise Crash
+
+    query.at = crash
+    for _ in range(crashes):
+        with pytest.raises(Crash):
+            query.run()
+    query.at = lambda step, batch: None
+    query.run()
+    letters = [dict(letter.headers) for letter in query.broker.records(grave)]
+    if crashes < limit:
+        query.expect(1)
+        assert not letters
+    else:
+        query.expect(0)
+        assert [letter["__dlq.errors.delivery.count"] for letter in letters] == [b"2"]
+
+
+def test_a_logged_micro_batch_outlives_its_deliveries(query: DrivenQuery) -> None:
+    """What Spark's log holds is read from the topic, whatever the group thinks of it."""
+    query.produce(20)
+
+    def crash(at: str, _: int) -> None:
+        if at == "read":
+            raise Crash
+
+    query.at = crash
+    for _ in range(6):  # one more than a group delivers a record
+        with pytest.raises(Crash):
+            query.run()
+    query.at = lambda step, batch: None
+    query.run()
+    query.expect(20)
     assert query.lag() == 0
 
 

@@ -12,23 +12,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 
 import pytest
 from kafka import KafkaProducer
 
-import kshare.sync
-from kshare.client.observer import Settled
 from kshare.spark.options import Settle
 from kshare.testing import Broker
+from tests.spark import storm_report
+from tests.spark.real_storm.company import Company
 from tests.spark.storm_driver import STEPS
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
 
-REPORT = Path(__file__).resolve().parents[2] / "docs" / "reports" / "spark.md"
 PARTITIONS, LIVES = 4, 56
 GROUP, TOPIC = "storm", "storm"
 SETTINGS = {
@@ -52,7 +50,7 @@ class Storm:
         """What lives said that ended otherwise than by our hand."""
         self.doubled: Counter[str] = Counter()
         """Records that another consumer worked on too, by the crash before."""
-        self.others: set[Where] = set()
+        self.others: Mapping[Where, float] = {}
         for name in ("offsets", "commits", "sink"):
             (folder / name).mkdir(parents=True)
 
@@ -78,7 +76,7 @@ class Storm:
             self.crashes[crash or ""] += 1
         else:
             self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "in good order")
-        doubled = len(self.others.intersection(self.emitted())) - self.doubled.total()
+        doubled = len(set(self.others).intersection(self.emitted())) - self.doubled.total()
         self.doubled[crash or "none"] += doubled
 
     def emitted(self) -> list[Where]:
@@ -102,78 +100,22 @@ class Storm:
         (self.folder / "enough").touch()
         self.live(None)
 
-    def row(self, where: str, total: int) -> str:
+    def row(self, where: str, total: int) -> list[str]:
         """For the report."""
         emitted = self.emitted()
-        lost = total - len(set(emitted) | self.others)
+        lost = total - len({*emitted, *self.others})
         points = ", ".join(f"{step} {self.crashes[step]}" for step in STEPS)
         doubled = ", ".join(f"{step} {count}" for step, count in sorted(self.doubled.items()) if count) or "0"
         shared = f"{len(self.others):,}" if self.others else "none"
-        return (
-            f"| {where} | {self.settle} | {total:,} | {shared} | {points} | {lost} "
-            f"| {len(emitted) - len(set(emitted))} | {doubled} |"
-        )
+        twice = len(emitted) - len(set(emitted))
+        return [where, self.settle, f"{total:,}", shared, points, str(lost), str(twice), doubled]
 
     def judge(self, total: int) -> None:
         emitted = self.emitted()
-        assert len(set(emitted) | self.others) == total, "lost"
+        assert len({*emitted, *self.others}) == total, "lost"
         assert len(emitted) == len(set(emitted)), "emitted twice"
         assert not list(self.folder.glob("another-*")), "a replay yielded other rows"
         assert self.ended[-1] == "in good order", self.ended[-3:]
-
-
-@contextmanager
-def company(storm: Storm) -> Iterator[None]:
-    """Another consumer of the group, which takes its share and finishes it."""
-    stop = Event()
-
-    def note(settled: Settled) -> None:
-        if settled.error is None:
-            for first, last, word in settled.ranges():
-                if word == "accept":
-                    storm.others.update((settled.partition, at) for at in range(first, last + 1))
-
-    def work() -> None:
-        with kshare.sync.ShareConsumer(
-            storm.bootstrap, group=GROUP, topics=[TOPIC], max_records=50, on_settled=note
-        ) as consumer:
-            for _ in consumer:
-                time.sleep(0.002)
-                if stop.is_set():
-                    return
-
-    working = Thread(target=work)
-    working.start()
-    yield
-    stop.set()
-    working.join(1)
-
-
-HEAD = """# Spark: storms
-
-Written by `tests/spark/test_storm.py --long`. A query is driven as Spark drives it (its offset log, its commit log and
-a sink that is idempotent by batch id are files) and killed by SIGKILL at each crash point in turn, while brokers are
-killed and started again. What the steps are called: planned (the token is made, Spark hasn't logged it), logged, read
-(the rows are there, the sink isn't), written (the sink has them, Spark doesn't know), committed (Spark knows, the
-acceptance hasn't left), asking (it is leaving), answering (its answer is on the way).
-
-It is Spark's calls in Spark's order, not Spark. The groups give records up after 10 deliveries instead of 5: each crash
-costs all that was acquired a delivery. With 5 an early run lost 5 of 240,000 records; that this was why is likely
-and not proven, and it hasn't happened since.
-
-"Doubled for the group": records that another consumer of the group worked on as well, by the crash before.
-
-| brokers | settle | records | of these by another consumer | crashes | lost | emitted twice | doubled for the group |
-|---|---|---|---|---|---|---|---|
-"""
-
-
-def tell(row: str) -> None:
-    """One row a run, replacing that of an earlier run of the same kind."""
-    rows = REPORT.read_text(encoding="utf-8").split("|---|\n")[-1].splitlines() if REPORT.exists() else []
-    kind = row.split("|")[1:3]
-    kept = [one for one in rows if one.startswith("|") and one.split("|")[1:3] != kind]
-    REPORT.write_text(HEAD + "\n".join(sorted([*kept, row])) + "\n", encoding="utf-8")
 
 
 @pytest.mark.long
@@ -182,10 +124,12 @@ def tell(row: str) -> None:
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "in company"])
 def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> None:
     total = 240_000 if is_alone else 160_000
-    with Broker(topics={TOPIC: PARTITIONS}, nodes=3, settings=SETTINGS) as broker:
+    # With fewer partitions than members all of them share each: otherwise every member would have its own.
+    partitions = PARTITIONS if is_alone else 1
+    with Broker(topics={TOPIC: partitions}, nodes=3, settings=SETTINGS) as broker:
         broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         for number in range(total // 500):
-            broker.produce(TOPIC, [b"x" * 20] * 500, partition=number % PARTITIONS)
+            broker.produce(TOPIC, [b"x" * 20] * 500, partition=number % partitions)
 
         def strike() -> None:
             number = storm.random.randrange(1, 4)
@@ -197,9 +141,13 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
         if is_alone:
             storm.rage(LIVES, strike)
         else:
-            with company(storm):
+            company = Company(broker.bootstrap, GROUP, TOPIC, pause_s=0.005)
+            storm.others = company.done
+            with company.at_work():
                 storm.rage(LIVES // 2, strike)
-        tell(storm.row(f"embedded, 3 nodes{'' if is_alone else ', in company'}", total))
+        storm_report.tell(
+            "driven", storm.row(f"embedded, 3 nodes{'' if is_alone else ', in company'}", total)
+        )
         storm.judge(total)
 
 
@@ -227,5 +175,5 @@ def test_three_real_brokers(tmp_path: Path, release: str, settle: Settle) -> Non
 
         storm = Storm(cluster.bootstrap, tmp_path, settle, seed=11)
         storm.rage(LIVES // 2, strike)
-        tell(storm.row(f"Kafka {release}, 3 nodes", total))
+        storm_report.tell("driven", storm.row(f"Kafka {release}, 3 nodes", total))
         storm.judge(total)

@@ -1,0 +1,214 @@
+"""`format("kshare-storm")`: the source as it is, and at the chosen step of the chosen batch somebody is killed.
+
+Runs in the query's runner and in the executors' workers. What it adds decides nothing about records: it writes down
+what happened, kills, and fails tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kshare.spark.custody import Decisions
+from kshare.spark.options import ReadOptions
+from kshare.spark.source import KshareDataSource, RangePartition, ShareStreamReader
+from kshare.spark.spans import Span
+from kshare.state.acks import Outcome
+from tests.spark.real_storm.fates import Fate, Ledger, Step, Victim
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kshare.spark.runner import Runner
+
+TASK_FAULTS = 0.08
+"""Of all tasks, that fail in their first attempt."""
+
+
+class StormSource(KshareDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "kshare-storm"
+
+    def schema(self) -> StructType:
+        self._part()
+        return super().schema()
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        told = self._part()
+        return StormReader(ReadOptions.parse(dict(self.options), is_streaming=True), told)
+
+    def _part(self) -> dict[str, Any]:
+        """What is for the storm; the source itself refuses options that it doesn't know."""
+        if "storm" in self.options:
+            self._told: dict[str, Any] = json.loads(self.options.pop("storm"))
+        return self._told
+
+
+@dataclass
+class StormPartition(RangePartition):
+    """`fault`: what happens to the task: raise, always, kill, daemon, executor, or nothing."""
+
+    fault: str = ""
+
+
+class StormReader(ShareStreamReader):
+    def __init__(self, options: ReadOptions, told: dict[str, Any]) -> None:
+        super().__init__(options)
+        self._told = told
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_told": self._told}
+
+    # --- in the runner
+
+    def _running(self) -> Runner:
+        if self._runner is None:
+            self._hand = Hand(Path(self._told["folder"]), Fate.of(self._told["fate"]))
+            (self._hand.folder / "runner").write_text(str(os.getpid()), encoding="ascii")
+            self._hand.watch(super()._running())
+        return super()._running()
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        self._running()
+        if start is not None and start["batch"] > 0:
+            self._hand.at("committed")
+        end = super().latestOffset(start, limit)
+        if end != start:
+            self._hand.batches += 1
+            self._hand.at("planned")
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._running()
+        if start == end:
+            return super().partitions(start, end)
+        self._hand.ledger.tell("logged", batch=end["batch"])
+        self._hand.at("logged")
+        found = []
+        for part in super().partitions(start, end):
+            assert isinstance(part, RangePartition)
+            found.append(StormPartition(part.ranges, self._hand.task_fault(self._told["has_executors"])))
+        return found
+
+    # --- in a worker
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StormPartition)
+        context = TaskContext.get()
+        attempt = 0 if context is None else context.attemptNumber()
+        fault = partition.fault if attempt == 0 or partition.fault == "always" else ""
+        for number, rows in enumerate(super().read(partition)):
+            if number == 0 and fault:
+                self._fail(fault)
+            yield rows
+
+    def _fail(self, fault: str) -> None:
+        Ledger(Path(self._told["folder"])).tell("task", fault=fault)
+        if fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault == "daemon":
+            os.kill(os.getppid(), signal.SIGKILL)
+        elif fault == "executor":
+            os.kill(parent(os.getppid()), signal.SIGKILL)
+        raise StormError(f"a task fails: {fault}")
+
+
+class StormError(Exception):
+    """Meant to happen."""
+
+
+class Hand:
+    """What strikes in the runner."""
+
+    def __init__(self, folder: Path, fate: Fate) -> None:
+        self.folder, self.fate = folder, fate
+        self.ledger = Ledger(folder)
+        self.batches = 0
+        self._random = Random(fate.seed)
+        self._has_struck = False
+
+    def at(self, step: Step) -> None:
+        if self.is_due(step):
+            strike(self.folder, self.fate)
+
+    def is_due(self, step: Step) -> bool:
+        """Once."""
+        if self._has_struck or self.fate.step != step or self.batches < self.fate.after:
+            return False
+        self._has_struck = True
+        return True
+
+    def task_fault(self, has_executors: bool) -> str:
+        if self.fate.victim == "task" and self.batches >= self.fate.after and not self._has_struck:
+            self._has_struck = True
+            self.ledger.tell("crash", **self.fate.told())
+            return "always"
+        if self._random.random() > TASK_FAULTS or self.fate.step is None:
+            return ""
+        kinds = ["raise", "raise", "kill", "kill", "daemon", *(["executor"] if has_executors else [])]
+        return self._random.choice(kinds)
+
+    def watch(self, runner: Runner) -> None:
+        """Acceptances leave, and are answered, where no call of Spark's is."""
+        holdings = runner._member._holdings
+        custody = holdings.custody
+        carry_out, on_outcomes, confirmed = holdings.carry_out, holdings.on_outcomes, custody.confirmed
+
+        def leaving(decisions: Decisions) -> None:
+            carry_out(decisions)
+            if decisions.accept and self.is_due("asking"):
+                threading.Timer(0.0005 * (self.fate.seed % 20), strike, (self.folder, self.fate)).start()
+
+        def answered(outcomes: Iterable[Outcome]) -> None:
+            told = list(outcomes)
+            if any(one.error == 0 and not one.is_open and one.ranges for one in told):
+                self.at("answering")
+            on_outcomes(told)
+
+        def known(span: Span) -> None:
+            self.ledger.tell("confirmed", partition=span.partition[1], first=span.first, last=span.last)
+            confirmed(span)
+
+        mock.patch.object(holdings, "carry_out", leaving).start()
+        mock.patch.object(holdings, "on_outcomes", answered).start()
+        mock.patch.object(custody, "confirmed", known).start()
+
+
+def strike(folder: Path, fate: Fate) -> None:
+    """Who kills itself comes last."""
+    Ledger(folder).tell("crash", **fate.told())
+    doomed = [pid for pid in _pids(folder, fate.victim) if pid != os.getpid()]
+    for pid in doomed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if os.getpid() in _pids(folder, fate.victim):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _pids(folder: Path, victim: Victim) -> list[int]:
+    found = []
+    if victim in ("runner", "both"):
+        found.append(int((folder / "runner").read_text(encoding="ascii")))
+    if victim in ("driver", "both"):
+        found += map(int, (folder / "driver").read_text(encoding="ascii").split())
+    return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])

@@ -1,0 +1,50 @@
+"""The storm over a real Spark: its driver, the source's runner, workers, executors, tasks, sinks and brokers die at
+every crash point that the guide names, and nothing may be lost. The report is docs/reports/spark.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kshare.spark.options import Settle
+from tests.spark import storm_report
+from tests.spark.real_storm.judging import Verdict, judge
+from tests.spark.real_storm.places import place
+from tests.spark.real_storm.storm import SETTINGS, Storm
+
+TOTAL = 40_000
+LOCAL, CLUSTER = "local[2,3]", "local-cluster[2,1,1024]"
+
+
+@pytest.mark.long
+@pytest.mark.java
+@pytest.mark.kafka
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "in company"])
+@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
+@pytest.mark.parametrize("master", [LOCAL, CLUSTER], ids=["local", "local-cluster"])
+@pytest.mark.parametrize("where", ["embedded", "4.3.1", "4.4.0"])
+def test_a_storm(tmp_path: Path, where: str, master: str, settle: Settle, is_alone: bool) -> None:
+    with place(where, SETTINGS) as brokers:
+        seed = f"{where} {master} {settle} {is_alone}"
+        storm = Storm(
+            brokers, tmp_path, master=master, settle=settle, is_alone=is_alone, total=TOTAL, seed=seed
+        )
+        storm.rage()
+        verdict = judge(storm)
+    tell(storm, verdict)
+    assert not verdict.failures
+    assert not verdict.lost
+    assert not verdict.twice
+    assert verdict.lag == 0
+    if settle == "checkpoint":
+        assert not verdict.doubled_after_confirmed
+
+
+def tell(storm: Storm, verdict: Verdict) -> None:
+    group = "the query alone" if storm.is_alone else "in company"
+    count = f"{verdict.total:,}" + ("" if storm.is_alone else f", {verdict.by_another:,} by the other")
+    which = [f"{storm.place.name}, 3 nodes", f"`{storm.master}`", storm.settle, group]
+    storm_report.tell("spark", [*which, count, *verdict.cells()])
