@@ -32,8 +32,9 @@ from its checkpoint. The sink is a folder of Parquet a batch, renamed into place
 somebody died there; in brackets, how many records another consumer of the group worked on as well because of it.
 Who died: the source's runner / the driver with its JVM / both / nobody, but the sink raised / nobody, but a task failed
 in all its attempts. Tasks: failed in their first attempt / had their worker, its daemon or their executor killed.
-Doubled after the answer: of the records that two consumers worked on, those whose acceptance the broker had confirmed
-to the query before.
+Doubled by the other's loss: the other had them first, and a broker that died took its locks or its acceptance along.
+Doubled after the answer: the broker had confirmed the query's acceptance before, so this must not be. With
+`settle=checkpoint` all others lie between Spark's offset log and the answer to the acceptance.
 """,
     "driven": """## Driven without Spark
 
@@ -46,7 +47,8 @@ _COLUMNS: dict[Section, tuple[str, ...]] = {
     "spark": (
         *("brokers", "Spark", "settle", "group", "records"),
         *("planned", "logged", "read", "written", "committed", "asking", "answering"),
-        *("who died", "tasks", "brokers killed", "lost", "emitted twice", "doubled after the answer"),
+        *("who died", "tasks", "brokers killed", "doubled by the other's loss"),
+        *("lost", "emitted twice", "doubled after the answer"),
     ),
     "driven": (
         *("brokers", "settle", "records", "of these by another consumer"),

@@ -11,7 +11,6 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from kshare import ShareConsumer
-from kshare.client.observer import Settled
 
 Where = tuple[int, int]
 
@@ -19,10 +18,10 @@ _MOST = 50
 
 
 class Company:
-    """`given` and `done`: when which record was last handed to it, and when its acceptance was confirmed."""
+    """`done`: which records it has worked on, and when it was last given each. Their acceptance is sent then, and the
+    answer may be lost: so it can't be known of each of them whether it counts."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, pause_s: float) -> None:
-        self.given: dict[Where, float] = {}
         self.done: dict[Where, float] = {}
         self._bootstrap, self._group, self._topic = bootstrap, group, topic
         self._pause_s = pause_s
@@ -46,15 +45,8 @@ class Company:
             group=self._group,
             topics=[self._topic],
             max_records=_MOST,
-            on_settled=self._note,
         ) as consumer:
             async for record in consumer:
-                self.given[record.partition, record.offset] = time.time()
+                given = time.time()
                 await anyio.sleep(self._pause_s)
-
-    def _note(self, settled: Settled) -> None:
-        if settled.error is not None:
-            return
-        for first, last, word in settled.ranges():
-            if word == "accept":
-                self.done.update(((settled.partition, at), time.time()) for at in range(first, last + 1))
+                self.done[record.partition, record.offset] = given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.spark.real_storm.places import ends, lag
 from tests.spark.real_storm.sink import Where, batches
 from tests.spark.real_storm.storm import GROUP, TOPIC, Storm
 
-A_BROKER = "a broker"
+A_BROKER, THE_OTHERS = "a broker", "the other's"
 
 
 @dataclass
@@ -22,7 +23,8 @@ class Verdict:
     twice: list[Where]
     by_another: int
     doubled: Counter[str] = field(default_factory=Counter)
-    """Records that another consumer worked on as well, by the fault before: the step, or a broker."""
+    """Records that another consumer worked on as well, by the fault before: the step, or a broker; or because the other
+    had lost them, before this query got them."""
     doubled_after_confirmed: list[Where] = field(default_factory=list)
     """Of these, where the broker had confirmed the query's acceptance before another consumer got them."""
     lag: int = 0
@@ -49,6 +51,7 @@ class Verdict:
             " / ".join(map(str, died)),
             f"{raised} / {killed}",
             brokers,
+            str(self.doubled[THE_OTHERS]),
             str(len(self.lost)),
             str(len(self.twice)),
             str(len(self.doubled_after_confirmed)),
@@ -83,11 +86,15 @@ def judge(storm: Storm) -> Verdict:
 def _see_what_is_doubled(storm: Storm, verdict: Verdict, doubled: set[Where]) -> None:
     faults = sorted(storm.ledger.read("crash", "strike"), key=lambda one: float(one["at"]))
     times = [one["at"] for one in faults]
-    confirmed = _confirmations(storm.ledger.read("confirmed"))
+    logged = _first_times(_rows_logged(storm.ledger.read("logged")))
+    confirmed = _first_times(_rows_confirmed(storm.ledger.read("confirmed")))
     for where in sorted(doubled):
-        given = storm.company.given[where]
+        given = storm.company.done[where]
         before = bisect_right(times, given)
-        verdict.doubled[_name(faults[before - 1]) if before else "no fault"] += 1
+        if given < logged[where]:
+            verdict.doubled[THE_OTHERS] += 1
+        else:
+            verdict.doubled[_name(faults[before - 1]) if before else "no fault"] += 1
         if confirmed.get(where, given) < given:
             verdict.doubled_after_confirmed.append(where)
 
@@ -96,10 +103,21 @@ def _name(fault: dict[str, Any]) -> str:
     return str(fault["step"]) if fault["event"] == "crash" else A_BROKER
 
 
-def _confirmations(events: list[dict[str, Any]]) -> dict[Where, float]:
-    """When it first was."""
-    found: dict[Where, float] = {}
+def _rows_logged(events: list[dict[str, Any]]) -> Iterator[tuple[Where, float]]:
     for one in events:
-        for at in range(one["first"], one["last"] + 1):
-            found.setdefault((one["partition"], at), one["at"])
+        for partitions in one["acquired"].values():
+            for number, flat in partitions.items():
+                for first, count, _ in zip(*[iter(flat)] * 3, strict=True):
+                    yield from (((int(number), at), one["at"]) for at in range(first, first + count))
+
+
+def _rows_confirmed(events: list[dict[str, Any]]) -> Iterator[tuple[Where, float]]:
+    for one in events:
+        yield from (((one["partition"], at), one["at"]) for at in range(one["first"], one["last"] + 1))
+
+
+def _first_times(rows: Iterator[tuple[Where, float]]) -> dict[Where, float]:
+    found: dict[Where, float] = {}
+    for where, at in rows:
+        found.setdefault(where, at)
     return found

@@ -98,7 +98,7 @@ class StormReader(ShareStreamReader):
         self._running()
         if start == end:
             return super().partitions(start, end)
-        self._hand.ledger.tell("logged", batch=end["batch"])
+        self._hand.ledger.tell("logged", acquired=end["acquired"])
         self._hand.at("logged")
         found = []
         for part in super().partitions(start, end):
