@@ -105,8 +105,8 @@ class Custody:
     def owed(self) -> int:
         return self._owed.total
 
-    def owed_partitions(self) -> list[Partition]:
-        return self._owed.partitions()
+    def owed_spans(self) -> list[Span]:
+        return [*self._owed]
 
     # --- Spark's side
 

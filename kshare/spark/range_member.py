@@ -286,6 +286,9 @@ class RangeMember:
 
     async def _survey(self) -> None:
         """Not worth a failure: a query without the right to describe its group works all the same."""
+        owed = (
+            self._custody.owed_spans()
+        )  # before asking: what becomes owed meanwhile isn't meant by the answer
         try:
             standing = await share_group_offsets(
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
@@ -294,7 +297,10 @@ class RangeMember:
             log.info("where the group stands isn't known: %s", error)
             return
         self.counters.on_standing(standing)
-        for topic_id, number in self._custody.owed_partitions():
-            start = self.counters.starts.get((self._custody.names[topic_id], number))
-            if start is not None:
-                self._custody.start_moved((topic_id, number), start)
+        for span in owed:
+            topic_id, number = span.partition
+            where = (self._custody.names[topic_id], number)
+            if where in self.counters.finished:
+                self._custody.confirmed(span)
+            elif (start := self.counters.starts.get(where)) is not None:
+                self._custody.start_moved(span.partition, start)

@@ -77,6 +77,30 @@ def test_a_drain_of_what_others_have_finished_ends(
     query.expect(0)
 
 
+def test_what_was_accepted_without_our_knowing_isnt_waited_for(
+    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was lost in the crash, and the start that the group tells of stays behind."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    query.produce(10)
+
+    def crash(step: str, batch: int) -> None:
+        if (step, batch) == ("committed", 0):
+            query.produce(10, 1)
+        if (step, batch) == ("planned", 1):
+            deadline = time.monotonic() + 30
+            while query.lag() > 10:
+                assert time.monotonic() < deadline, "never accepted"
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False)
+    query.at = lambda step, batch: None
+    assert query.run()["owed"] == 0
+    query.expect(10, 10)
+
+
 def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
     began = time.monotonic()
     query.run()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -29,12 +29,13 @@ from tools.kafka.jars import install
 
 PARTITIONS, LIVES = 4, 56
 GROUP, TOPIC = "storm", "storm"
+LIMIT = "group.share.delivery.count.limit"
 SETTINGS = {
     "group.share.session.timeout.ms": "6000",
     "group.share.min.session.timeout.ms": "6000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
-    "group.share.delivery.count.limit": "10",  # each crash costs what is acquired a delivery, and the default is 5
+    LIMIT: "10",  # each crash costs what is acquired a delivery, and the default is 5
 }
 Where = tuple[int, int]
 
@@ -45,6 +46,8 @@ class Storm:
     def __init__(self, bootstrap: str, folder: Path, settle: Settle, seed: int) -> None:
         self.bootstrap, self.folder, self.settle = bootstrap, folder, settle
         self.random = random.Random(seed)
+        self.after = (1, 3)
+        """So many micro-batches are planned before a crash, chosen by chance."""
         self.crashes: Counter[str] = Counter()
         self.ended: list[str] = []
         """What lives said that ended otherwise than by our hand."""
@@ -62,7 +65,7 @@ class Storm:
             "settle": self.settle,
             "max": 1500,
             "crash": crash,
-            "after": self.random.randrange(1, 3),
+            "after": self.random.randrange(*self.after),
             "seed": self.random.randrange(1000),
         }
         done = subprocess.run(
@@ -86,8 +89,8 @@ class Storm:
                 rows += [(partition, offset) for partition, offset in json.loads(path.read_text())]
         return rows
 
-    def rage(self, lives: int, strike: Callable[[], object] | None) -> None:
-        order = [STEPS[number % len(STEPS)] for number in range(lives)]
+    def rage(self, lives: int, strike: Callable[[], object] | None, steps: Sequence[str] = STEPS) -> None:
+        order = [steps[number % len(steps)] for number in range(lives)]
         self.random.shuffle(order)
         for number, step in enumerate(order):
             if strike is not None and number % 8 == 4:
@@ -149,6 +152,33 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
             "driven", storm.row(f"embedded, 3 nodes{'' if is_alone else ', in company'}", total)
         )
         storm.judge(total)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_is_lost_by_crashes_in_a_row_are_dead_letters(tmp_path: Path) -> None:
+    """With the limit that Kafka has by default: each crash before a micro-batch is logged costs it a delivery."""
+    total, grave = 20_000, "dlq.storm"
+    with Broker(topics={TOPIC: PARTITIONS}, settings={**SETTINGS, LIMIT: "5"}) as broker:
+        broker.create_topic(grave, settings={"errors.deadletterqueue.group.enable": "true"})
+        broker.set_group_config(
+            GROUP, {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": grave}
+        )
+        for number in range(total // 500):
+            broker.produce(TOPIC, [b"x" * 20] * 500, partition=number % PARTITIONS)
+        storm = Storm(broker.bootstrap, tmp_path, "sink", seed=5)
+        storm.after = (0, 2)
+        storm.rage(24, None, ["planned"])
+        letters = [dict(letter.headers) for letter in broker.records(grave)]
+    there = {(number, at) for number in range(PARTITIONS) for at in range(total // PARTITIONS)}
+    lost = there - set(storm.emitted())
+    assert lost
+    assert {letter["__dlq.errors.delivery.count"] for letter in letters} == {b"5"}
+    prefix = "__dlq.errors."
+    assert lost == {
+        (int(one[prefix + "partition"] or b""), int(one[prefix + "offset"] or b"")) for one in letters
+    }
+    assert len(storm.emitted()) == total - len(lost)
 
 
 @pytest.mark.long
