@@ -227,7 +227,7 @@ class GroupMember:
         log.warning("topic %s is gone: what is held of it is lost", gone.name or gone.topic_id.hex())
         for node in self._nodes.values():
             node.lose_topic(gone.topic_id)
-        self._holdings.memory.forget_topic(gone.topic_id)
+        self._holdings.forget_topic(gone.topic_id)
 
     def _start(self, node: int) -> None:
         session = NodeSession(

@@ -164,6 +164,10 @@ class Holdings:
                 batch.release()
                 self._waiting.remove(batch)
 
+    def forget_topic(self, topic_id: bytes) -> None:
+        """Deleted: nothing of it comes back to be accepted again."""
+        self.memory.forget_topic(topic_id)
+
     def stop_acquiring(self) -> None:
         """No more is asked for, whatever becomes of what is held; what nobody was given yet is given back."""
         self.pace.most = 0

@@ -22,7 +22,8 @@ Every offset that the broker gave to this query is in one of these places:
     which is proof that the batch is complete| are settled so, and are not owed)
     acceptance confirmed                     | owed → nowhere
     lock lost, session over                  | fresh → nowhere; the rest stays as it is, and comes again
-    the group's start passes an offset       | owed → nowhere: nobody gets it any more
+    the group's start passes an offset,      | owed → nowhere: nobody gets it any more
+    or its topic is deleted                  |
     Spark begins with a token that this      | replay: its `acquired` are in flight; otherwise they are owed;
     process didn't make (a restart)          | its `owed` are owed
 
@@ -82,6 +83,7 @@ class Custody:
         self._is_fresh = SpanSet()
         self._in_flight = SpanSet()
         self._owed = SpanSet()
+        self._gone: set[bytes] = set()
         self._verdicts: dict[Verdict, SpanSet] = {}
         self._ends: Mapping[tuple[str, int], int] | None = None
 
@@ -230,7 +232,8 @@ class Custody:
         self._owed.remove(Span(partition, 0, offset - 1))
 
     def topic_gone(self, topic_id: bytes) -> None:
-        """Deleted: nothing of it can come again."""
+        """Deleted: nothing of it can come again, nor be accepted any more."""
+        self._gone.add(topic_id)
         for partition in self._owed.partitions():
             if partition[0] == topic_id:
                 self._owed.forget(partition)
@@ -261,7 +264,8 @@ class Custody:
                 self._in_flight.remove(span)
         decisions.accept = [*self._in_flight]
         for span in decisions.accept:
-            self._owed.add(span)
+            if span.partition[0] not in self._gone:
+                self._owed.add(span)
         self._in_flight, self._verdicts = SpanSet(), {}
         return decisions
 

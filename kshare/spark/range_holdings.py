@@ -97,6 +97,10 @@ class RangeHoldings(Holdings):
             self.custody.lost(Span(lease.partition, lease.first, lease.last))
         super()._report_lost(lost, why)
 
+    def forget_topic(self, topic_id: bytes) -> None:
+        super().forget_topic(topic_id)
+        self.custody.topic_gone(topic_id)
+
     # --- what Custody decides
 
     def carry_out(self, decisions: Decisions) -> None:

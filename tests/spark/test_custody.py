@@ -10,10 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from kshare.client.observer import Reporter
 from kshare.spark.custody import Custody, Verdict
 from kshare.spark.options import Settle
+from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.spans import Span
+from kshare.state.leases import LeaseKeeper
 from tests.spark.spark_model import PARTITIONS, World
 
 ORDERS = PARTITIONS[0]
@@ -222,6 +225,8 @@ def test_one_checkpoint_is_for_one_query() -> None:
 
 def test_a_deleted_topic_is_owed_no_more() -> None:
     custody = Custody()
+    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    holdings = RangeHoldings(custody, keeper=keeper, clock=lambda: 0.0, reporter=Reporter())
     custody.names[ORDERS[0]] = "orders"
     custody.complete(Token())
     custody.acquired("orders", Span(ORDERS, 0, 9), 1)
@@ -229,5 +234,10 @@ def test_a_deleted_topic_is_owed_no_more() -> None:
     assert token is not None
     assert token.acquired[0].topic_id == str(UUID(bytes=ORDERS[0]))
     custody.complete(token)
-    custody.topic_gone(ORDERS[0])
+    custody.acquired("orders", Span(ORDERS, 10, 19), 1)
+    in_flight = custody.plan(100)
+    assert in_flight is not None
+    holdings.forget_topic(ORDERS[0])
+    assert custody.owed == 0
+    custody.complete(in_flight)
     assert custody.owed == 0
