@@ -39,15 +39,21 @@ class PcapngFile:
 
     def __init__(self) -> None:
         self.consumed = 0
-        self._order = "<"
         self._interfaces: list[_Interface] = []
+        self._use("<")
+
+    def _use(self, order: str) -> None:
+        self._order = order
+        self._read_head = struct.Struct(f"{order}II").unpack_from
+        self._read_packet = struct.Struct(f"{order}IIII").unpack_from
 
     def packets(self, data: memoryview) -> Iterator[Packet]:
         self.consumed = at = 0
         while at + _HEAD + _TRAILER <= len(data):
-            if data[at : at + 4] == MAGIC:
+            kind, size = self._read_head(data, at)
+            if kind == _SECTION:  # which reads the same in both byte orders
                 self._begin_section(data, at)
-            kind, size = struct.unpack_from(f"{self._order}II", data, at)
+                kind, size = self._read_head(data, at)
             if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MOST_BYTES or size % 4:
                 raise CaptureError(at, f"a block of {size} bytes is announced")
             if at + size > len(data):
@@ -63,7 +69,7 @@ class PcapngFile:
         order = _ORDERS.get(bytes(data[at + _HEAD : at + _HEAD + 4]))
         if order is None:
             raise CaptureError(at, "a section without a byte order")
-        self._order = order
+        self._use(order)
         self._interfaces = []
 
     def _interface(self, body: memoryview) -> _Interface:
@@ -84,7 +90,7 @@ class PcapngFile:
         ticks = number = 0
         begin = at + _HEAD + 20
         if kind == _PACKET:
-            number, high, low, captured = struct.unpack_from(f"{self._order}IIII", data, at + _HEAD)
+            number, high, low, captured = self._read_packet(data, at + _HEAD)
             ticks = high << 32 | low
         elif kind == _OLD_PACKET:
             number, _, high, low, captured = struct.unpack_from(f"{self._order}HHIII", data, at + _HEAD)

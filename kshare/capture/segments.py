@@ -65,8 +65,8 @@ _FAMILIES_IPV6 = (10, 23, 24, 28, 30)
 """Each system has its own number."""
 
 _two_bytes = struct.Struct(">H").unpack_from
-_ip4 = struct.Struct(">BxHxxHxB").unpack_from
-_ip6 = struct.Struct(">4xHB").unpack_from
+_ip4 = struct.Struct(">BxHxxHxBxx4s4s").unpack_from
+_ip6 = struct.Struct(">4xHBx16s16s").unpack_from
 _tcp = struct.Struct(">HHIIBB").unpack_from
 
 
@@ -109,7 +109,7 @@ def _raw(data: memoryview) -> Segment | None:
 
 
 def _from_ipv4(data: memoryview, at: int) -> Segment | None:
-    first, total, fragment, protocol = _ip4(data, at)
+    first, total, fragment, protocol, source, target = _ip4(data, at)
     header = (first & 15) * 4
     if protocol != _TCP_PROTOCOL or first >> 4 != 4 or header < 20:
         return None
@@ -117,14 +117,13 @@ def _from_ipv4(data: memoryview, at: int) -> Segment | None:
         raise UnreadPacketError("IP fragments")
     # A packet that the network card cuts up later has no length yet.
     end = at + total if total else len(data)
-    return _from_tcp(data, at + header, end, data[at + 12 : at + 16], data[at + 16 : at + 20])
+    return _from_tcp(data, at + header, end, source, target)
 
 
 def _from_ipv6(data: memoryview, at: int) -> Segment | None:
     if data[at] >> 4 != 6:
         return None
-    length, protocol = _ip6(data, at)
-    source, target = data[at + 8 : at + 24], data[at + 24 : at + 40]
+    length, protocol, source, target = _ip6(data, at)
     at += 40
     end = at + length if length else len(data)
     while protocol != _TCP_PROTOCOL:
@@ -143,14 +142,14 @@ def _from_ipv6(data: memoryview, at: int) -> Segment | None:
     return _from_tcp(data, at, end, source, target)
 
 
-def _from_tcp(data: memoryview, at: int, end: int, source: memoryview, target: memoryview) -> Segment | None:
+def _from_tcp(data: memoryview, at: int, end: int, source: bytes, target: bytes) -> Segment | None:
     source_port, target_port, sequence, acknowledged, size, flags = _tcp(data, at)
     begin = at + (size >> 4) * 4
     if begin < at + 20 or begin > end:
         return None
     return Segment(
-        (bytes(source), source_port),
-        (bytes(target), target_port),
+        (source, source_port),
+        (target, target_port),
         sequence,
         acknowledged if flags & ACK else -1,
         flags,

@@ -7,7 +7,7 @@ connection is older than the capture.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .link import Event, Link
 from .segments import RST, SYN, Address, Segment
@@ -29,10 +29,18 @@ class Streams:
         self._over: deque[tuple[_Key, Link]] = deque()
         self._opened = 0
 
-    def feed(self, segment: Segment, time: float) -> Iterator[Event]:
+    def feed(self, segment: Segment, time: float) -> Iterable[Event]:
         """What this segment completes."""
         key = (segment.source, segment.target)
         found = self._links.get(key)
+        events = None
+        if found is not None and not found[0].is_over:
+            events = found[0].take_next(found[1], segment, time)
+        return self._feed(key, found, segment, time) if events is None else events
+
+    def _feed(
+        self, key: _Key, found: tuple[Link, int] | None, segment: Segment, time: float
+    ) -> Iterator[Event]:
         if found is not None and found[0].is_other(found[1], segment):
             yield from self._close(key, found[0], time)
             found = None

@@ -40,6 +40,7 @@ def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: Sho
         for chunk in chunks:
             for packet in reader.feed(chunk):
                 traffic.packet(packet)
+            screen.done()
         reader.finish()
     except CaptureError as problem:
         if not traffic.packets:

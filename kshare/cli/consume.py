@@ -25,11 +25,16 @@ def formatter_properties(incomplete: str) -> list[str]:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Option("--topic", "-t", help="May be given several times.")],
+    topics: Annotated[
+        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="May be given several times.")
+    ],
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", "-g", help="The share group; console-share-consumer, if nothing says another."
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="The share group; console-share-consumer, if nothing says another.",
         ),
     ] = None,
     server: Server = None,

@@ -42,19 +42,26 @@ def decode(
         str | None,
         typer.Option(
             "--as",
+            metavar="KIND",
             help="request, response, records, state, or a message's name for a body alone. Guessed if not given.",
             autocompletion=kinds,
         ),
     ] = None,
     api: Annotated[
         str | None,
-        typer.Option(help="API by name or number, which a response doesn't say.", autocompletion=api_names),
+        typer.Option(
+            metavar="API",
+            help="API by name or number, which a response doesn't say.",
+            autocompletion=api_names,
+        ),
     ] = None,
-    version: Annotated[int | None, typer.Option(help="Version of the API.")] = None,
+    version: Annotated[int | None, typer.Option(metavar="N", help="Version of the API.")] = None,
     coding: Annotated[
         Coding | None, typer.Option("--input", help="How the bytes are written down. Guessed if not given.")
     ] = None,
-    field: Annotated[str | None, typer.Option(help="Show this field alone: topics[0].partitions[1]")] = None,
+    field: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Show this field alone: topics[0].partitions[1]")
+    ] = None,
     is_hex: Annotated[bool, typer.Option("--hex", help="An annotated hex dump.")] = False,
     is_json: Annotated[bool, typer.Option("--json", help="JSON, which encode takes back.")] = False,
     is_short: Annotated[

@@ -31,7 +31,7 @@ Letters: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--letter", metavar="PARTITION:OFFSET", help="Only this one; may be given several times."),
 ]
-Most: TypeAlias = Annotated[int | None, typer.Option("--max", min=1, help="At most so many.")]
+Most: TypeAlias = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="At most so many.")]
 
 
 @dlq.command("list")
@@ -90,7 +90,10 @@ def redrive(
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="The share group that remembers what is redriven; kshare-dlq-TOPIC without it."),
+        typer.Option(
+            metavar="GROUP",
+            help="The share group that remembers what is redriven; kshare-dlq-TOPIC without it.",
+        ),
     ] = None,
     settle_others: Annotated[
         bool,

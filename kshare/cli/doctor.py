@@ -13,10 +13,12 @@ def doctor(
     server: Server = None,
     properties: Properties = None,
     group: Annotated[
-        list[str] | None, typer.Option(help="Look at this group alone; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Look at this group alone; may be given several times."),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="May this user consume this topic? May be given several times.")
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="May this user consume this topic? May be given several times."),
     ] = None,
     is_json: Json = False,
 ) -> None:

@@ -25,7 +25,8 @@ def list_(
     server: Server = None,
     properties: Properties = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state: Stable, Empty.")
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only groups in this state: Stable, Empty."),
     ] = None,
     every_type: Annotated[
         bool, typer.Option("--all-types", help="Groups of plain consumers and of streams, too.")
@@ -79,7 +80,7 @@ def reset_offsets(
             metavar="TIME", help="To the first record from then on: 2026-01-31T12:00:00, UTC if no zone."
         ),
     ] = None,
-    to_offset: Annotated[int | None, typer.Option(help="To this offset in each partition.")] = None,
+    to_offset: Annotated[int | None, typer.Option(metavar="OFFSET", help="To this offset in each partition.")] = None,
     execute: Execute = None,
     is_json: Json = False,
 ) -> None:
@@ -95,7 +96,9 @@ def reset_offsets(
 @groups.command("delete-offsets")
 def delete_offsets(
     group: Group,
-    topic: Annotated[list[str], typer.Option(help="Which topic; may be given several times.")],
+    topic: Annotated[
+        list[str], typer.Option(metavar="TOPIC", help="Which topic; may be given several times.")
+    ],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,

@@ -28,7 +28,7 @@ class Codec(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Option("--topic", "-t", help="Where records go.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where records go.")],
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILE...", help="What to write; standard input if none is named."),
@@ -50,13 +50,13 @@ def produce(
         str | None,
         typer.Option("--null", metavar="TEXT", help="Keys and values that are this text are null."),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of all records.")] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of all records.")] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="Of all records; may be given often."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Instead of one by the key.")
+        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="Instead of one by the key.")
     ] = None,
     codec: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.NONE,
     count: Annotated[

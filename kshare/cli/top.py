@@ -22,7 +22,8 @@ def top(
     server: Server = None,
     properties: Properties = None,
     group: Annotated[
-        list[str] | None, typer.Option(help="Only this group; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Only this group; may be given several times."),
     ] = None,
     view: Annotated[What, typer.Option(help="What to begin with.")] = What.GROUPS,
     sort: Annotated[

@@ -97,9 +97,12 @@ class Tracer:
     def see(self, exchanges: list[Exchange]) -> None:
         for exchange in exchanges:
             self._view.show(self._watch.see(exchange))
+        if exchanges:
+            self._view.flush()
 
     def closed(self, connection: Connection, time: float) -> None:
         self._view.findings(self._watch.connection_closed(connection, time))
+        self._view.flush()
 
     def attempt(self, work: Callable[[], None]) -> None:
         """The proxy goes on until it is told to end, whatever happens here."""

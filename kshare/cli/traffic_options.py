@@ -23,15 +23,25 @@ def error_names(incomplete: str) -> list[str]:
 Apis: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--api", help="Only this API, by name or number; may be given again.", autocompletion=api_names
+        "--api",
+        metavar="API",
+        help="Only this API, by name or number; may be given again.",
+        autocompletion=api_names,
     ),
 ]
-Topics: TypeAlias = Annotated[list[str] | None, typer.Option("--topic", help="Only what names this topic.")]
-Groups: TypeAlias = Annotated[list[str] | None, typer.Option("--group", help="Only what names this group.")]
+Topics: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only what names this topic.")
+]
+Groups: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="Only what names this group.")
+]
 Errors: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--error", help="Only what failed with this error, or with any.", autocompletion=error_names
+        "--error",
+        metavar="ERROR",
+        help="Only what failed with this error, or with any.",
+        autocompletion=error_names,
     ),
 ]
 Verbose: TypeAlias = Annotated[

@@ -1,6 +1,6 @@
 """Traffic on the screen, the same for `kshare trace` and `kshare pcap`: lines, trees, JSON, and what the linter says.
 
-Decides when a line leaves: at once, for somebody watches. Credentials never show, whatever is asked for.
+Whoever shows something here says when it is to leave, by `flush`. Credentials never show, whatever is asked for.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ class TrafficView:
                 self._write_json(sight)
             else:
                 self._draw(sight)
-        self.findings(sight.findings)
+        if sight.findings:
+            self.findings(sight.findings)
+
+    def flush(self) -> None:
+        """All that was shown so far is sent to whoever watches."""
         self._screen.done()
 
     def findings(self, findings: Iterable[Finding]) -> None:

@@ -33,6 +33,8 @@ class Step:
     """None: there was no session that we know of."""
     previous_ended: float
     judged: list[Judged] = field(default_factory=list)
+    standings: set[Standing] = field(default_factory=set)
+    """Those that occur in `judged`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +66,7 @@ class Ledger:
         )
         for ack in turn.acknowledged:
             step.judged += member.judge(ack, session, exchange.asked_at)
+        step.standings.update(one.standing for one in step.judged)
         _count(step)
         if turn.is_answered:
             self._apply(step)

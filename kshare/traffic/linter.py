@@ -20,6 +20,9 @@ class Linter:
     def __init__(self, ledger: Ledger, names: Names) -> None:
         self._ledger = ledger
         self._rules = [rule(names) for rule in RULES]
+        # The many turns are shown to those alone who have an opinion on them.
+        self._of_turns = [rule for rule in self._rules if type(rule).on_turn is not Rule.on_turn]
+        self._of_beats = [rule for rule in self._rules if type(rule).on_beat is not Rule.on_beat]
         self._found: dict[tuple[object, ...], Finding] = {}
         self._looked_at = float("-inf")
 
@@ -30,11 +33,16 @@ class Linter:
 
     def turn(self, step: Step) -> list[Finding]:
         time = step.turn.exchange.ended_at
-        return [said for rule in self._rules for said in self._say(rule, rule.on_turn(step), time)]
+        found: list[Finding] = []
+        for rule in self._of_turns:
+            for remark in rule.on_turn(step):
+                if said := self._count(rule, remark, time):
+                    found.append(said)
+        return found
 
     def beat(self, beat: Beat) -> list[Finding]:
         time = beat.exchange.ended_at
-        return [said for rule in self._rules for said in self._say(rule, rule.on_beat(beat), time)]
+        return [said for rule in self._of_beats for said in self._say(rule, rule.on_beat(beat), time)]
 
     def time(self, now: float) -> list[Finding]:
         """What follows from time alone."""

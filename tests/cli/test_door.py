@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from tests.cli.running import DEADLINE, ROOT, Kshare, assert_refused, kshare
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, kshare
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -92,14 +97,62 @@ def test_names_of_apis_are_completed() -> None:
     assert kshare(environment=environment).out.split() == ["ShareFetch"]
 
 
+def by_bash(words: str) -> list[str]:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    return kshare(environment=environment).out.split()
+
+
+def by_zsh(words: str) -> list[str]:
+    """Zsh is sent a call of its `_arguments`: values in quotes, most with a help behind a colon."""
+    environment = {"_KSHARE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
+    return re.findall(r'^(?:.*\(\()?"([^"]+)"', kshare(environment=environment).out, re.MULTILINE)
+
+
+def by_fish(words: str) -> list[str]:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_fish",
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    return [line.partition("\t")[0] for line in kshare(environment=environment).out.splitlines()]
+
+
+@pytest.mark.parametrize("shell", [by_bash, by_zsh, by_fish])
 @pytest.mark.parametrize(
-    ("words", "count", "completed"),
+    ("words", "completed"),
     [
-        ("kshare dlq re", "2", ["redrive"]),
-        ("kshare dlq redrive --settle", "3", ["--settle-others"]),
-        ("kshare top --view m", "3", ["members"]),
+        ("kshare dlq re", ["redrive"]),
+        ("kshare dlq redrive --settle", ["--settle-others"]),
+        ("kshare top --view m", ["members"]),
+        ("kshare pcap --error share_session", ["SHARE_SESSION_NOT_FOUND", "SHARE_SESSION_LIMIT_REACHED"]),
     ],
 )
-def test_commands_options_and_values_are_completed(words: str, count: str, completed: list[str]) -> None:
-    environment = {"_KSHARE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
-    assert kshare(environment=environment).out.split() == completed
+def test_commands_options_and_values_are_completed(
+    shell: Callable[[str], list[str]], words: str, completed: list[str]
+) -> None:
+    assert shell(words) == completed
+
+
+def test_bash_itself_completes(tmp_path: Path) -> None:
+    """Sources the script, and presses the key as far as a script can."""
+    program = tmp_path / "kshare"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(KSHARE)} "$@"\n')
+    program.chmod(0o755)
+    script = kshare(environment={"_KSHARE_COMPLETE": "source_bash"}).out
+    keys = (
+        'COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3; _kshare_completion kshare; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{keys}"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "--to-earliest\n", "")

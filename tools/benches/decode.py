@@ -1,7 +1,8 @@
 """How much `kshare decode` and `kshare pcap` get through, with how much memory, and how soon `--help` is there.
 
-One capture has packets as large as the loopback's, one as large as Ethernet's; in the last all exchanges are of a
-single record, so that it measures exchanges rather than bytes. Time is the processor's, which other work on the machine
+One capture has packets as large as the loopback's, one as large as Ethernet's, each with full fetches. One is of fetches
+of all sizes, as a consumer makes them that keeps up. In the last all exchanges are of a single record, so that it
+measures exchanges rather than bytes. Time is the processor's, which other work on the machine
 leaves alone: each of these runs in one thread and waits for nothing but the disk.
 """
 
@@ -27,15 +28,18 @@ ROUNDS = 5
 _MEGABYTE = 1_000_000
 _LARGE, _SMALL = 200 * _MEGABYTE, 20 * _MEGABYTE
 _LOOPBACK, _ETHERNET = 32_768, 1_448
+_FULL, _MIXED, _SINGLE = [500], [1, 2, 5, 10, 20, 50], [1]
+"""Records of the fetches of a round."""
 _KSHARE = [sys.executable, "-m", "kshare.cli"]
 
 Write = Callable[[Path, int], None]
 
 
 def study(wishes: Wishes) -> Study:
-    loopback = partial(write_capture, records=500, packet=_LOOPBACK)
-    ethernet = partial(write_capture, records=500, packet=_ETHERNET)
-    singles = partial(write_capture, records=1, packet=_ETHERNET)
+    loopback = partial(write_capture, records=_FULL, packet=_LOOPBACK)
+    ethernet = partial(write_capture, records=_FULL, packet=_ETHERNET)
+    mixed = partial(write_capture, records=_MIXED, packet=_ETHERNET)
+    singles = partial(write_capture, records=_SINGLE, packet=_ETHERNET)
     return Study(
         "decode",
         [
@@ -52,6 +56,7 @@ def study(wishes: Wishes) -> Study:
             "decode, log segment": partial(_through, "decode", "segment.log", write_segment, _LARGE),
             "pcap, packets of the loopback": partial(_through, "pcap", "loopback", loopback, _LARGE),
             "pcap, packets of Ethernet": partial(_through, "pcap", "ethernet", ethernet, _LARGE),
+            "pcap, fetches of all sizes": partial(_through, "pcap", "mixed", mixed, _LARGE),
             "pcap, single records": partial(_through, "pcap", "singles", singles, _SMALL),
             "--help": _help,
         },

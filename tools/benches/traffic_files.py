@@ -1,14 +1,25 @@
-"""Large files for `decode`: a log segment, and captures of a share consumer's run, every record of it accepted."""
+"""Large files for `decode`: a log segment, and captures of a share consumer's run, every record of it accepted.
+
+A run is made of turns: fetches from one partition after the other, each with as many records as its place in a round
+says, and a heartbeat now and then.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from kshare.capture import CaptureWriter
 from kshare.protocol.envelopes import encode_request, encode_response
-from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import (
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from kshare.protocol.messages.share_fetch_request import AcknowledgementBatch, FetchPartition, FetchTopic
 from kshare.protocol.messages.share_fetch_response import (
     AcquiredRecords,
@@ -19,7 +30,10 @@ from kshare.protocol.record_builder import BatchBuilder
 
 RECORD_BYTES = 256
 _TOPIC_ID = bytes(range(16))
-_VERSION = 2
+_PARTITIONS = 4
+_GROUP, _MEMBER = "shippers", "AAECAwQFBgcICQoLDA0ODw"
+_TURNS_A_BEAT = 50
+_FETCH_VERSION, _BEAT_VERSION = 2, 1
 _ACCEPT = b"\x01"
 _TIME = 1_750_000_000
 
@@ -33,8 +47,8 @@ def write_segment(path: Path, size: int) -> None:
             offset += 500
 
 
-def write_capture(path: Path, size: int, records: int, packet: int) -> None:
-    """A fetch has so many records; a packet carries so many bytes at most."""
+def write_capture(path: Path, size: int, records: Sequence[int], packet: int) -> None:
+    """Fetches have so many records, round by round; a packet carries so many bytes at most."""
     with path.open("wb") as file:
         link = CaptureWriter(file.write).connect(("10.0.0.7", 51234), ("10.0.0.1", 9092), _TIME)
         for number, (request, response) in enumerate(_exchanges(records)):
@@ -48,33 +62,44 @@ def write_capture(path: Path, size: int, records: int, packet: int) -> None:
                 return
 
 
-def _exchanges(records: int) -> Iterator[tuple[bytes, bytes]]:
-    epoch = 0
-    while True:
-        first, last = epoch * records, epoch * records + records - 1
-        settled = [AcknowledgementBatch(first - records, first - 1, _ACCEPT)] if epoch else []
-        topics = [FetchTopic(_TOPIC_ID, [FetchPartition(0, acknowledgement_batches=settled)])]
+def _exchanges(records: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
+    """Frames of requests and of their answers."""
+    ends = [0] * _PARTITIONS
+    settled: tuple[int, list[AcknowledgementBatch]] = 0, []
+    for epoch in count():
+        if epoch % _TURNS_A_BEAT == 1:
+            beat = ShareGroupHeartbeatRequest(_GROUP, _MEMBER, 1)
+            yield _frames(beat, ShareGroupHeartbeatResponse(0, member_epoch=1), _BEAT_VERSION, epoch)
+        number, fetched = epoch % _PARTITIONS, records[epoch % len(records)]
+        first, last = ends[number], ends[number] + fetched - 1
+        ends[number] = last + 1
+        partition, acknowledged = settled
         request = ShareFetchRequest(
-            group_id="shippers",
-            member_id="AAECAwQFBgcICQoLDA0ODw",
+            group_id=_GROUP,
+            member_id=_MEMBER,
             share_session_epoch=epoch,
             max_records=500,
-            topics=topics,
+            topics=[
+                FetchTopic(_TOPIC_ID, [FetchPartition(partition, acknowledgement_batches=acknowledged)])
+            ],
         )
-        partition = PartitionData(
-            0,
-            records=memoryview(_batch(first, records)),
+        data = PartitionData(
+            number,
+            records=memoryview(_batch(first, fetched)),
             acquired_records=[AcquiredRecords(first, last, 1)],
         )
         response = ShareFetchResponse(
-            acquisition_lock_timeout_ms=30_000,
-            responses=[ShareFetchableTopicResponse(_TOPIC_ID, [partition])],
+            acquisition_lock_timeout_ms=30_000, responses=[ShareFetchableTopicResponse(_TOPIC_ID, [data])]
         )
-        yield (
-            bytes(encode_request(request, _VERSION, correlation_id=epoch, client_id="truck-7")),
-            bytes(encode_response(response, _VERSION, correlation_id=epoch)),
-        )
-        epoch += 1
+        settled = number, [AcknowledgementBatch(first, last, _ACCEPT)]
+        yield _frames(request, response, _FETCH_VERSION, epoch)
+
+
+def _frames(request: Request[Message], response: Message, version: int, number: int) -> tuple[bytes, bytes]:
+    return (
+        bytes(encode_request(request, version, correlation_id=number, client_id="truck-7")),
+        bytes(encode_response(response, version, correlation_id=number)),
+    )
 
 
 def _batch(offset: int, records: int) -> bytes:

@@ -277,5 +277,7 @@ def emit_index(messages: list[Message]) -> str:
     lines += ["", "", "def __getattr__(name: str) -> Any:"]
     lines += ["    if name not in MODULES:"]
     lines += ['        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")']
-    lines += ['    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)', ""]
+    lines += ['    found = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)']
+    lines += ["    globals()[name] = found  # so that it is looked for once only"]
+    lines += ["    return found", ""]
     return "\n".join(lines)

@@ -476,4 +476,6 @@ RESPONSES = {
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    found = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    globals()[name] = found  # so that it is looked for once only
+    return found

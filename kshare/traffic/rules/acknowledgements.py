@@ -19,8 +19,8 @@ class _OfStanding(Rule):
     saying: ClassVar[str]
 
     def on_turn(self, step: Step) -> Remarks:
-        if step.turn.epoch == OPENING:
-            return  # that is another rule's affair
+        if self.standing not in step.standings or step.turn.epoch == OPENING:
+            return  # at the opening it is another rule's affair
         for partition, found in _by_partition(step.judged, self.standing):
             yield Remark(step.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
 
@@ -171,7 +171,7 @@ class PartlyHeld(Rule):
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        refused = step.turn.refused()
+        refused = step.turn.refused() if step.turn.errors else ()
         for partition in dict.fromkeys(one.partition for one in step.judged if one.partition in refused):
             mine = [one for one in step.judged if one.partition == partition]
             good = sum(one.size for one in mine if one.standing is Standing.HELD)

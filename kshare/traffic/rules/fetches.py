@@ -27,8 +27,15 @@ class _InARow(Rule):
         self._counts: dict[object, int] = {}
 
     def count(self, key: object, is_so: bool) -> int:
-        self._counts[key] = self._counts.get(key, 0) + 1 if is_so else 0
-        return self._counts[key]
+        if not is_so:
+            self._counts.pop(key, None)
+            return 0
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        return count
+
+    def is_idle(self, step: Step) -> bool:
+        """For rules about errors: nothing is wrong now, nor was before."""
+        return not step.turn.errors and not self._counts
 
 
 class SmallFetches(_InARow):
@@ -117,7 +124,7 @@ class NotTheLeader(_InARow):
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        if step.turn.fetch is None:
+        if step.turn.fetch is None or self.is_idle(step):
             return
         moved = {one.partition for one in step.turn.errors if one.code in _MOVED}
         for partition in {*step.turn.named, *moved}:
@@ -140,7 +147,7 @@ class NoSuchTopic(_InARow):
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        if step.turn.fetch is None:
+        if step.turn.fetch is None or self.is_idle(step):
             return
         gone = {one.partition for one in step.turn.errors if one.code in _GONE}
         for partition in {*step.turn.named, *gone}:

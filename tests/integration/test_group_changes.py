@@ -1,0 +1,131 @@
+"""Two groups in the same state: what `kshare groups` does to one, Kafka's own tool does to the other.
+
+Both say the same, and leave the same behind. Kafka's tool has no --to-offset; what that does is compared with where it
+should lead.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from kshare import sync
+from tests.cli.running import kshare
+from tests.integration.conftest import FreshGroup, FreshTopic
+from tools.kafka.cluster import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java]
+
+_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+_RECORDS = 5
+"""That are older than `_HOUR`, and as many that are newer, in each partition."""
+_NOW = int(time.time())
+_HOUR = _NOW - 3600
+
+
+class Twins:
+    """Two groups that have read all of the same two topics."""
+
+    def __init__(self, kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> None:
+        self.kafka = kafka
+        self.topics = fresh_topic(2), fresh_topic(1)
+        self.mine, self.theirs = fresh_group(), fresh_group()
+        _fill(kafka, self.topics)
+        for group in (self.mine, self.theirs):
+            _read_all(kafka, group, self.topics)
+
+    def ours(self, action: str, *words: str) -> Any:
+        """What our command does to our group, as JSON."""
+        done = kshare("groups", action, self.mine, *words, "-b", self.kafka.bootstrap, "--json")
+        assert (done.code, done.err) == (0, "")
+        return json.loads(done.out)
+
+    def other(self, *words: str) -> list[list[str]]:
+        """Rows of the table of what Kafka's tool does to the other."""
+        done = self.kafka.run_tool(_TOOL, *words, "--group", self.theirs)
+        rows = [line.split() for line in done.stdout.splitlines() if line.strip()]
+        heads = [index for index, row in enumerate(rows) if row[0] in ("GROUP", "TOPIC")]
+        return rows[heads[0] + 1 :] if heads else rows
+
+    def offsets(self) -> list[Any]:
+        """Where both stand now; fails where they don't stand together."""
+        mine, theirs = (_described(self.kafka, group) for group in (self.mine, self.theirs))
+        assert mine == theirs
+        return mine
+
+    def reset(self, *words: str) -> list[Any]:
+        """Executed; where both stand now."""
+        reset = self.ours("reset-offsets", *words, "--execute")
+        assert reset["executed"] is True
+        everywhere = () if "--topic" in words else ("--all-topics",)
+        rows = self.other("--reset-offsets", *words, *everywhere, "--execute")
+        after = [[one["topic"], str(one["partition"]), str(one["after"])] for one in reset["offsets"]]
+        assert sorted(row[1:] for row in rows) == sorted(after)
+        return [one[2] for one in self.offsets()]
+
+
+@pytest.fixture
+def twins(kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> Twins:
+    return Twins(kafka, fresh_topic, fresh_group)
+
+
+def test_offsets_are_reset_alike(twins: Twins) -> None:
+    first, second = twins.topics
+    assert [one[2] for one in twins.offsets()] == [2 * _RECORDS] * 3
+    assert twins.reset("--to-earliest", "--topic", f"{first}:1") == [2 * _RECORDS, 0, 2 * _RECORDS]
+    between = datetime.fromtimestamp(_HOUR + 60, UTC).strftime("%Y-%m-%dT%H:%M:%S.000")
+    words = ("--to-datetime", between, "--topic", first, "--topic", f"{second}:0")
+    assert twins.reset(*words) == [_RECORDS] * 3
+    assert twins.reset("--to-latest") == [2 * _RECORDS] * 3
+    # With a zone, and later than every record: on with what comes next.
+    assert twins.reset("--to-datetime", "2099-01-31T12:00:00.000+01:00") == [2 * _RECORDS] * 3
+
+
+def test_offsets_and_groups_are_deleted_alike(twins: Twins) -> None:
+    first, second = twins.topics
+    done = twins.ours("delete-offsets", "--topic", second)
+    assert done["topics"] == [second]
+    assert twins.other("--delete-offsets", "--topic", second) == [[second, "Successful"]]
+    assert [one[0] for one in twins.offsets()] == [first, first]
+    assert twins.ours("delete") == {"deleted": [twins.mine]}
+    twins.other("--delete")
+    listed = kshare("groups", "list", "--all-types", "-b", twins.kafka.bootstrap, "--json").out
+    assert not {twins.mine, twins.theirs} & {one["group"] for one in json.loads(listed)}
+
+
+def _fill(kafka: Cluster, topics: tuple[str, str]) -> None:
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    for seconds in (_HOUR, _NOW):
+        for number in range(_RECORDS):
+            for topic, partition in ((topics[0], 0), (topics[0], 1), (topics[1], 0)):
+                producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=seconds * 1000)
+        producer.flush()  # so that none of the older ones is in a batch with newer ones
+    producer.close()
+
+
+def _read_all(kafka: Cluster, group: str, topics: tuple[str, str]) -> None:
+    with sync.ShareConsumer(
+        kafka.bootstrap, group=group, topics=topics, acknowledgement="explicit"
+    ) as consumer:
+        for number, record in enumerate(consumer, 1):
+            record.accept()
+            if number == 3 * 2 * _RECORDS:
+                break
+        consumer.commit()
+
+
+def _described(kafka: Cluster, group: str) -> list[Any]:
+    done = kshare("groups", "describe", group, "-b", kafka.bootstrap, "--json")
+    assert (done.code, done.err) == (0, "")
+    (found,) = json.loads(done.out)
+    return [
+        (one["topic"], one["partition"], one["start_offset"], one["lag"], one["leader_epoch"])
+        for one in found["offsets"]
+    ]
