@@ -22,6 +22,7 @@ from kshare.cli.traffic_capture import TrafficCapture
 from kshare.cli.traffic_view import Show, TrafficView
 from kshare.errors import KshareError
 from kshare.net.addresses import Address, format_address, parse_addresses
+from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.trace import Proxy
 from kshare.trace.relay import Endpoint
@@ -49,6 +50,8 @@ def _parse_listen(text: str) -> Address:
 async def _trace(
     view: TrafficView, capture: TrafficCapture | None, settings: NetSettings, listen: Address
 ) -> None:
+    async with Pool(settings) as pool:
+        await pool.connection(None)  # whoever can't get in hears of it now, not when the first client comes
     tracer = Tracer(view, capture)
     await tracer.run(settings, listen)
     if tracer.failure:

@@ -229,6 +229,8 @@ class Connection:
         security = self._settings.security
         if self._answers == 0 and security.tls is True and security.cert_file is None:
             return "; if its listener asks for a certificate of ours, set cert_file"
+        if self._answers == 0 and self._waiting and security.tls is False:
+            return "; if its listener asks for TLS or SASL, set tls or sasl_mechanism"
         if self._answers <= 1 and self._waiting and security.sasl_mechanism is None:
             return "; if its listener asks for SASL, set sasl_mechanism"
         return ""
