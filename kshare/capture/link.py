@@ -59,7 +59,14 @@ class Link:
         """
         mine, other = self._directions[side], self._directions[1 - side]
         is_plain = not (segment.flags & (SYN | FIN | RST) or segment.missing or segment.acknowledged < 0)
-        if not is_plain or mine.held or other.held or mine.is_over or mine.first is None or other.first is None:
+        if (
+            not is_plain
+            or mine.held
+            or other.held
+            or mine.is_over
+            or mine.first is None
+            or other.first is None
+        ):
             return None
         after = other.position(segment.acknowledged)
         is_known = other.acknowledged <= other.next and other.next - _FAR <= after <= other.next

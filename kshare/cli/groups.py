@@ -80,7 +80,9 @@ def reset_offsets(
             metavar="TIME", help="To the first record from then on: 2026-01-31T12:00:00, UTC if no zone."
         ),
     ] = None,
-    to_offset: Annotated[int | None, typer.Option(metavar="OFFSET", help="To this offset in each partition.")] = None,
+    to_offset: Annotated[
+        int | None, typer.Option(metavar="OFFSET", help="To this offset in each partition.")
+    ] = None,
     execute: Execute = None,
     is_json: Json = False,
 ) -> None:

@@ -50,7 +50,9 @@ def produce(
         str | None,
         typer.Option("--null", metavar="TEXT", help="Keys and values that are this text are null."),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of all records.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of all records.")
+    ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="Of all records; may be given often."),

@@ -128,7 +128,7 @@ def by_fish(words: str) -> list[str]:
         ("kshare dlq re", ["redrive"]),
         ("kshare dlq redrive --settle", ["--settle-others"]),
         ("kshare top --view m", ["members"]),
-        ("kshare pcap --error share_session", ["SHARE_SESSION_NOT_FOUND", "SHARE_SESSION_LIMIT_REACHED"]),
+        ("kshare pcap --error SHARE_SESSION_L", ["SHARE_SESSION_LIMIT_REACHED"]),
     ],
 )
 def test_commands_options_and_values_are_completed(
@@ -143,9 +143,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {shlex.join(KSHARE)} "$@"\n')
     program.chmod(0o755)
     script = kshare(environment={"_KSHARE_COMPLETE": "source_bash"}).out
-    keys = (
-        'COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3; _kshare_completion kshare; echo "${COMPREPLY[@]}"'
-    )
+    keys = 'COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3; _kshare_completion kshare; echo "${COMPREPLY[@]}"'
     done = subprocess.run(
         ["bash", "--norc", "-c", f"{script}\n{keys}"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},

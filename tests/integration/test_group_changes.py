@@ -7,9 +7,7 @@ should lead.
 from __future__ import annotations
 
 import json
-import subprocess
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 

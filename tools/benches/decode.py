@@ -1,9 +1,9 @@
 """How much `kshare decode` and `kshare pcap` get through, with how much memory, and how soon `--help` is there.
 
-One capture has packets as large as the loopback's, one as large as Ethernet's, each with full fetches. One is of fetches
-of all sizes, as a consumer makes them that keeps up. In the last all exchanges are of a single record, so that it
-measures exchanges rather than bytes. Time is the processor's, which other work on the machine
-leaves alone: each of these runs in one thread and waits for nothing but the disk.
+One capture has packets as large as the loopback's, one as large as Ethernet's, each with full fetches. One is of
+fetches of all sizes, as a consumer makes them that keeps up. In the last all exchanges are of a single record, so that
+it measures exchanges rather than bytes. Time is the processor's, which other work on the machine leaves alone: each of
+these runs in one thread and waits for nothing but the disk.
 """
 
 from __future__ import annotations

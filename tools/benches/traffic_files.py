@@ -79,9 +79,7 @@ def _exchanges(records: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
             member_id=_MEMBER,
             share_session_epoch=epoch,
             max_records=500,
-            topics=[
-                FetchTopic(_TOPIC_ID, [FetchPartition(partition, acknowledgement_batches=acknowledged)])
-            ],
+            topics=[FetchTopic(_TOPIC_ID, [FetchPartition(partition, acknowledgement_batches=acknowledged)])],
         )
         data = PartitionData(
             number,
