@@ -20,7 +20,7 @@ from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.traffic_capture import TrafficCapture
 from kshare.cli.traffic_view import Show, TrafficView
-from kshare.errors import KshareError
+from kshare.errors import ConnectionLost, KshareError
 from kshare.net.addresses import Address, format_address, parse_addresses
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -50,8 +50,6 @@ def _parse_listen(text: str) -> Address:
 async def _trace(
     view: TrafficView, capture: TrafficCapture | None, settings: NetSettings, listen: Address
 ) -> None:
-    async with Pool(settings) as pool:
-        await pool.connection(None)  # whoever can't get in hears of it now, not when the first client comes
     tracer = Tracer(view, capture)
     await tracer.run(settings, listen)
     if tracer.failure:
@@ -73,11 +71,23 @@ class Tracer:
         async with anyio.create_task_group() as tasks:
             with self._scope:
                 await tasks.start(self._end_at_signal)
+                tasks.start_soon(self._knock, settings)
                 await self._begin(tasks, Proxy(settings, listen, self), settings)
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
         if self.failure is None:
             self.attempt(self._end)
+
+    async def _knock(self, settings: NetSettings) -> None:
+        """Who isn't let in hears of it now, not when the first client comes. A cluster that isn't there may come."""
+        try:
+            async with Pool(settings) as pool:
+                await pool.connection(None)
+        except ConnectionLost:
+            return
+        except KshareError as failure:
+            self.failure = failure
+            self._scope.cancel()
 
     async def _begin(self, tasks: TaskGroup, proxy: Proxy, settings: NetSettings) -> None:
         try:

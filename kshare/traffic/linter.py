@@ -33,12 +33,12 @@ class Linter:
 
     def turn(self, step: Step) -> list[Finding]:
         time = step.turn.exchange.ended_at
-        found: list[Finding] = []
-        for rule in self._of_turns:
-            for remark in rule.on_turn(step):
-                if said := self._count(rule, remark, time):
-                    found.append(said)
-        return found
+        return [
+            said
+            for rule in self._of_turns
+            for remark in rule.on_turn(step)
+            if (said := self._count(rule, remark, time))
+        ]
 
     def beat(self, beat: Beat) -> list[Finding]:
         time = beat.exchange.ended_at

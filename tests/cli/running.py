@@ -13,7 +13,12 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-KSHARE = [sys.executable, "-W", "error", "-m", "kshare.cli"]
+_KAFKA_PYTHONS = [f"ignore:{name}_text is deprecated:DeprecationWarning" for name in ("open", "read")]
+KSHARE = [
+    *(sys.executable, "-W", "error", *(word for one in _KAFKA_PYTHONS for word in ("-W", one))),
+    *("-m", "kshare.cli"),
+]
+"""As a process whose own warnings are errors, like those of the tests."""
 DEADLINE = 60
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -143,7 +143,8 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {shlex.join(KSHARE)} "$@"\n')
     program.chmod(0o755)
     script = kshare(environment={"_KSHARE_COMPLETE": "source_bash"}).out
-    keys = 'COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3; _kshare_completion kshare; echo "${COMPREPLY[@]}"'
+    words = "COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3"
+    keys = f'{words}; _kshare_completion kshare; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(
         ["bash", "--norc", "-c", f"{script}\n{keys}"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from kshare.capture import CaptureWriter
 from kshare.protocol.envelopes import encode_request, encode_response
@@ -93,7 +94,7 @@ def _exchanges(records: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         yield _frames(request, response, _FETCH_VERSION, epoch)
 
 
-def _frames(request: Request[Message], response: Message, version: int, number: int) -> tuple[bytes, bytes]:
+def _frames(request: Request[Any], response: Message, version: int, number: int) -> tuple[bytes, bytes]:
     return (
         bytes(encode_request(request, version, correlation_id=number, client_id="truck-7")),
         bytes(encode_response(response, version, correlation_id=number)),
