@@ -22,8 +22,8 @@ Every offset that the broker gave to this query is in one of these places:
     which is proof that the batch is complete| are settled so, and are not owed)
     acceptance confirmed                     | owed → nowhere
     lock lost, session over                  | fresh → nowhere; the rest stays as it is, and comes again
-    the group's start passes an offset,      | owed → nowhere: nobody gets it any more
-    or its topic is deleted                  |
+    the group's start passes an offset, or   | owed → nowhere: nobody gets it any more
+    its lag is none, or the topic is deleted |
     Spark begins with a token that this      | replay: its `acquired` are in flight; otherwise they are owed;
     process didn't make (a restart)          | its `owed` are owed
 

@@ -40,7 +40,8 @@ Doubled after the answer: the broker had confirmed the query's acceptance before
 
 Written by `tests/spark/test_storm.py --long`: Spark's calls in Spark's order, its two logs and a sink that is
 idempotent by batch id as files, so that a life takes a second. "Doubled for the group": records that another consumer
-of the group worked on as well, by the crash before.
+of the group worked on as well, by the crash that ended the life in which they were logged. With `settle=checkpoint` the
+acceptance leaves when they are, and a crash a few milliseconds later may still come before its answer.
 """,
 }
 _COLUMNS: dict[Section, tuple[str, ...]] = {

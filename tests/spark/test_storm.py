@@ -51,8 +51,8 @@ class Storm:
         self.crashes: Counter[str] = Counter()
         self.ended: list[str] = []
         """What lives said that ended otherwise than by our hand."""
-        self.doubled: Counter[str] = Counter()
-        """Records that another consumer worked on too, by the crash before."""
+        self.logged_before: dict[str, str] = {}
+        """Batch → the crash that ended the life in which it was logged."""
         self.others: Mapping[Where, float] = {}
         for name in ("offsets", "commits", "sink"):
             (folder / name).mkdir(parents=True)
@@ -79,15 +79,25 @@ class Storm:
             self.crashes[crash or ""] += 1
         else:
             self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "in good order")
-        doubled = len(set(self.others).intersection(self.emitted())) - self.doubled.total()
-        self.doubled[crash or "none"] += doubled
+        for path in (self.folder / "offsets").iterdir():
+            self.logged_before.setdefault(path.name, crash or "none")
 
     def emitted(self) -> list[Where]:
-        rows: list[Where] = []
-        for path in (self.folder / "sink").iterdir():
-            if path.name.isdecimal():
-                rows += [(partition, offset) for partition, offset in json.loads(path.read_text())]
-        return rows
+        return [where for rows in self.batches().values() for where in rows]
+
+    def batches(self) -> dict[str, list[Where]]:
+        return {
+            path.name: [(partition, offset) for partition, offset in json.loads(path.read_text())]
+            for path in (self.folder / "sink").iterdir()
+            if path.name.isdecimal()
+        }
+
+    def doubled(self) -> Counter[str]:
+        """Records that another consumer worked on too, by the crash after they were logged."""
+        found: Counter[str] = Counter()
+        for batch, rows in self.batches().items():
+            found[self.logged_before[batch]] += len(self.others.keys() & set(rows))
+        return found
 
     def rage(self, lives: int, strike: Callable[[], object] | None, steps: Sequence[str] = STEPS) -> None:
         order = [steps[number % len(steps)] for number in range(lives)]
@@ -108,7 +118,9 @@ class Storm:
         emitted = self.emitted()
         lost = total - len({*emitted, *self.others})
         points = ", ".join(f"{step} {self.crashes[step]}" for step in STEPS)
-        doubled = ", ".join(f"{step} {count}" for step, count in sorted(self.doubled.items()) if count) or "0"
+        doubled = (
+            ", ".join(f"{step} {count}" for step, count in sorted(self.doubled().items()) if count) or "0"
+        )
         shared = f"{len(self.others):,}" if self.others else "none"
         twice = len(emitted) - len(set(emitted))
         return [where, self.settle, f"{total:,}", shared, points, str(lost), str(twice), doubled]
