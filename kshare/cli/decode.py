@@ -36,7 +36,10 @@ def kinds(incomplete: str) -> list[str]:
 def decode(
     source: Annotated[
         str | None,
-        typer.Argument(help="Hex, base64, an escaped string, a file's name, or - for standard input."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="Hex, base64, an escaped string, a file's name, or - for standard input.",
+        ),
     ] = None,
     kind: Annotated[
         str | None,

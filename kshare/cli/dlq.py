@@ -11,7 +11,9 @@ from kshare.cli.command_group import command_group
 
 dlq = command_group("Dead letters: listed, explained, and redriven to where they came from.")
 
-Topic: TypeAlias = Annotated[str, typer.Argument(help="The topic that holds the dead letters.")]
+Topic: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic that holds the dead letters.")
+]
 Sources: TypeAlias = Annotated[
     list[str] | None, typer.Option("--source", metavar="TOPIC", help="Only of records of this topic.")
 ]

@@ -11,7 +11,7 @@ from kshare.cli.decode import Coding
 
 def encode(
     source: Annotated[
-        str | None, typer.Argument(help="JSON, a file's name, or - for standard input.")
+        str | None, typer.Argument(metavar="SOURCE", help="JSON, a file's name, or - for standard input.")
     ] = None,
     output: Annotated[Coding, typer.Option(help="How to write the bytes down.")] = Coding.HEX,
 ) -> None:

@@ -13,7 +13,7 @@ groups = command_group("Share groups: which there are, where they stand, what is
 config = command_group("Settings of a share group.")
 groups.add_typer(config, name="config")
 
-Group: TypeAlias = Annotated[str, typer.Argument(help="The group's name.")]
+Group: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 Execute: TypeAlias = Annotated[
     bool | None,
     typer.Option("--execute/--dry-run", help="Do it, or only show what would be done (the default)."),

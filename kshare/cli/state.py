@@ -11,7 +11,9 @@ from kshare.cli.cluster_options import Properties, Server
 
 
 def state(
-    group: Annotated[str | None, typer.Argument(help="A share group; all, if none is named.")] = None,
+    group: Annotated[
+        str | None, typer.Argument(metavar="GROUP", help="A share group; all, if none is named.")
+    ] = None,
     server: Server = None,
     properties: Properties = None,
     topic: Annotated[

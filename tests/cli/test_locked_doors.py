@@ -5,6 +5,7 @@ With what is needed it works as elsewhere. Without, it says why on one line, and
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ COMMANDS = {
     "doctor": ["doctor"],
     "trace": ["trace", "--listen", "127.0.0.1:0"],
 }
-JSON = {"groups", "state", "top", "dlq", "doctor"}
+JSON = {"produce", "groups", "state", "top", "dlq", "doctor"}
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,8 @@ def test_with_what_is_needed_it_works_as_elsewhere(run: Kshare, door: Door, comm
     words = [*COMMANDS[command], *(["--json"] if command in JSON else [])]
     done = run(*words, "--command-config", door.file())
     assert done.code == 0, done.err
+    if command in JSON:
+        assert json.loads(done.out) is not None
     assert PASSWORD not in done.out + done.err
 
 

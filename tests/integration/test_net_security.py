@@ -18,6 +18,7 @@ from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import MetadataRequest, UpdateFeaturesRequest
 from kshare.protocol.messages.update_features_request import FeatureUpdateKey
+from tests.cli.running import kshare
 from tests.integration.conftest import _run
 from tools.kafka.certificates import Authority
 from tools.kafka.cluster import Cluster
@@ -196,3 +197,31 @@ async def test_share_groups_switched_off(secure: Cluster) -> None:
         with anyio.fail_after(20):
             while await complaint():
                 await anyio.sleep(0.05)
+
+
+def test_the_console_tools_come_in(secure: Cluster, tmp_path: Path) -> None:
+    """By TLS and SASL, as a properties file of Kafka's says it; and with a password that isn't right, they don't."""
+    secure.create_topic("console")
+    secure.set_group_config("console", {"share.auto.offset.reset": "earliest"})
+    file = tmp_path / "client.properties"
+    said = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{USER.name}" password="{USER.password}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secure.authority.certificate),
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in said.items()))
+    where = ("-b", secure.bootstrap_of(Listener.SASL_TLS), "--command-config", str(file))
+    produce = ("produce", "-t", "console", *where)
+    consume = ("consume", "-t", "console", "-g", "console", "-n", "1", "--timeout-ms", "30000", *where)
+    assert kshare(*produce, stdin=b"hello\n").code == 0
+    assert kshare(*consume).out == "hello\n"
+    file.write_text(file.read_text().replace(USER.password, "not-it"))
+    for command in (produce, consume):
+        done = kshare(*command, stdin=b"hello\n")
+        assert (done.code, done.out) == (1, "")
+        assert f"SCRAM-SHA-512 as {USER.name} was refused" in done.err
+        assert done.err.count("\n") == 1
+        assert "not-it" not in done.err
