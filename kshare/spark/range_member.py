@@ -7,7 +7,6 @@ Never looks into records; knows nothing of Spark but tokens.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from functools import partial
 
@@ -25,6 +24,7 @@ from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.spark.counters import Counters
 from kshare.spark.custody import Custody, Verdict
+from kshare.spark.driver_watch import DriverWatch
 from kshare.spark.lock_fit import LockFit
 from kshare.spark.options import ReadOptions
 from kshare.spark.range_holdings import RangeHoldings
@@ -39,7 +39,7 @@ log = logging.getLogger("kshare.spark")
 _RENEWING_VERSION = 2
 _SURVEY_S = 10.0
 """How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
-_ORPHAN_LOOK_S = 1.0
+_DRIVER_LOOK_S = 1.0
 _LOOK_S = 0.2
 _QUIET_S = 3.0
 """A drain ends so long after the last record, where the group may not be asked how it stands."""
@@ -66,7 +66,9 @@ class RangeMember:
         self._batch = 0
         self._join: Callable[[str], GroupMember]
         self._tasks: TaskGroup
-        self._parent = os.getppid()
+        self._driver = DriverWatch()
+        self.why_closed: str | None = None
+        """Where nobody asked for it."""
         self._survey_at = 0.0
 
     # --- life
@@ -87,7 +89,7 @@ class RangeMember:
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, config, pool, self._holdings, self._tasks, reporter)
                 task_status.started()
-                self._tasks.start_soon(self._watch_parent)
+                self._tasks.start_soon(self._watch_driver)
                 self._tasks.start_soon(self._survey_now_and_then)
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve, config.group, self._settle_rows)
@@ -109,19 +111,17 @@ class RangeMember:
     def close(self) -> None:
         self._closing.set()
 
-    async def _watch_parent(self) -> None:
-        """A driver that was killed tells nobody: its child is given to another parent."""
-        while not self._closing.is_set():
-            if os.getppid() != self._parent:
-                log.warning("the driver is gone: leaving the group")
-                self.close()
-            await anyio.sleep(_ORPHAN_LOOK_S)
+    async def _watch_driver(self) -> None:
+        while self.why_closed is None:
+            await anyio.sleep(_DRIVER_LOOK_S)
+            self.why_closed = self._driver.what_happened()
+        log.warning("%s: leaving the group", self.why_closed)
+        self.close()
 
     # --- what Spark asks
 
-    async def latest(self, start: Token | None, max_rows: int | None) -> Token | None:
+    async def latest(self, start: Token, max_rows: int | None) -> Token | None:
         """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
-        start = start or self.stands_at()
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._begin(start.member)
@@ -155,9 +155,9 @@ class RangeMember:
             self._want(self._limit(None))
         return ranges
 
-    def stands_at(self) -> Token:
+    def stands_at(self) -> Token | None:
         """The newest token that Spark may know of."""
-        return self._custody.resume() or Token()
+        return self._custody.resume()
 
     async def prepare_to_drain(self) -> None:
         """Whatever is in the topics now, and nothing that comes later, is to be emitted."""

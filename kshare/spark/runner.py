@@ -6,6 +6,7 @@ stands) and that it ends with the process, whatever ends that.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -44,9 +45,10 @@ class Runner:
             self._life.close()  # its thread would keep the process from ending
             raise
         self._life.callback(self._leave)
-        die_in_good_order()
+        if die_in_good_order():
+            self._running.add_done_callback(self._end_process)
 
-    def latest(self, start: Token | None, max_rows: int | None) -> Token | None:
+    def latest(self, start: Token, max_rows: int | None) -> Token | None:
         self._has_planned = True
         return self._call(self._member.latest, start, max_rows)
 
@@ -67,8 +69,8 @@ class Runner:
     def commit(self, end: Token) -> None:
         self._committed = end.batch
 
-    def stands_at(self) -> Token:
-        """For releases of Spark that don't say where they stand."""
+    def stands_at(self) -> Token | None:
+        """For releases of Spark that don't say it: the newest token that Spark may know of, if there is one."""
         return self._member.stands_at()
 
     def prepare_to_drain(self) -> None:
@@ -89,10 +91,16 @@ class Runner:
         with suppress(KshareError):  # whoever asked last was told
             self._running.result()
 
+    def _end_process(self, _: object) -> None:
+        """Spark may never call again where its context is stopped: nothing of us stays behind then."""
+        if self._member.why_closed is not None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         if self._running.done():
             self._running.result()
-            raise KshareError("the query's member has left its group: start the query again")
+            why = self._member.why_closed or "it was stopped"
+            raise KshareError(f"the query's member has left its group ({why}): start the query again")
         future = self._portal.start_task_soon(function, *arguments)
         try:
             return future.result()
@@ -100,11 +108,16 @@ class Runner:
             future.cancel()
 
 
-def die_in_good_order() -> None:
-    """Spark ends runners by SIGTERM, and calls `stop` only of those that take that for an exit."""
-    if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(one, _exit)
+def die_in_good_order() -> bool:
+    """Spark ends runners by SIGTERM, and calls `stop` only of those that take that for an exit.
+
+    Whether that could be arranged: only a main thread may, which Spark's is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, _exit)
+    return True
 
 
 def _exit(number: int, _: FrameType | None) -> None:

@@ -108,6 +108,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._runner: Runner | None = None
         self._member: str | None = None
+        self._is_trigger_known = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         from kshare.client.group import new_member_id
@@ -119,12 +120,15 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - with and without arguments, by Spark's release
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        begin = None if start is None else Token.from_json(start)
-        runner = self._running()
+        if start is None:  # before PySpark 4.2
+            self._refuse_single_batches()
+            runner = self._running()
+            begin = runner.stands_at() or Token.from_json(self.initialOffset())
+        else:
+            runner = self._running()
+            begin = Token.from_json(start)
         token = runner.latest(begin, getattr(limit, "max_rows", None))
-        if token is not None:
-            return token.to_json()
-        return start if start is not None else runner.stands_at().to_json()
+        return (token or begin).to_json()
 
     @readable
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -159,7 +163,14 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need: no thread, no connection."""
-        return {"_options": self._options, "_runner": None, "_member": None}
+        return {**vars(self), "_runner": None, "_member": None}
+
+    def _refuse_single_batches(self) -> None:
+        if not self._is_trigger_known:
+            from kshare.spark.trigger_seen import refuse_single_batches
+
+            refuse_single_batches()
+            self._is_trigger_known = True
 
     def _running(self) -> Runner:
         if self._runner is None:

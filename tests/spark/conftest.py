@@ -9,21 +9,47 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kshare.testing import Broker
+from tools.kafka.ports import free_ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PORT = "spark.connect.grpc.binding.port"
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """local[2]. What pyspark itself warns of is none of our affair."""
+    """local[2], and the server of Spark Connect in the same JVM. What pyspark itself warns of is none of our affair."""
     from tools.spark import session
 
+    connect = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        _PORT: str(free_ports(1)[0]),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        spark = session()
+        spark = session(settings=connect)
         yield spark
         spark.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """A client of that server: nothing of it but messages reaches the JVM."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql.connect.session import SparkSession as Client
+
+        client = Client.builder.remote(f"sc://127.0.0.1:{spark.conf.get(_PORT)}").create()
+        yield client  # type: ignore[misc]  # another class with the same methods
+        client.client.close()
+
+
+@pytest.fixture(params=["classic", "connect"])
+def any_spark(request: pytest.FixtureRequest) -> SparkSession:
+    """What is said of sessions holds for both kinds."""
+    found: SparkSession = request.getfixturevalue("spark" if request.param == "classic" else "connect_spark")
+    return found
 
 
 @pytest.fixture(scope="session")

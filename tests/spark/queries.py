@@ -39,8 +39,9 @@ class Rig(SharedTopic):
         *,
         trigger: dict[str, Any] | None = None,
         settings: dict[str, str] | None = None,
+        sink: Callable[[DataFrame, int], None] | None = None,
     ) -> StreamingQuery:
-        writer = self.frame(**(settings or {})).writeStream.foreachBatch(self._write)
+        writer = self.frame(**(settings or {})).writeStream.foreachBatch(sink or self._write)
         return self.start_by(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
 
     def start_by(self, writer: DataStreamWriter) -> StreamingQuery:
@@ -53,9 +54,9 @@ class Rig(SharedTopic):
             if problem is None or "failed to connect back" not in str(problem):
                 return query
 
-    def drain(self, **options: str) -> None:
+    def drain(self, sink: Callable[[DataFrame, int], None] | None = None, **options: str) -> None:
         """AvailableNow, to its end."""
-        query = self.start(trigger={"availableNow": True}, settings=options)
+        query = self.start(trigger={"availableNow": True}, settings=options, sink=sink)
         assert query.awaitTermination(int(PATIENCE_S)), "never ended"
 
     def _write(self, frame: DataFrame, batch: int) -> None:

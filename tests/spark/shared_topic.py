@@ -60,6 +60,8 @@ class SharedTopic:
     def members(self) -> int:
         async def ask() -> int:
             async with AdminClient(self.broker.bootstrap) as admin:
+                if self.group not in {one.group for one in await admin.list_groups()}:
+                    return 0  # there is none before its first member
                 return len((await admin.describe_share_group(self.group)).members)
 
         return anyio.run(ask)

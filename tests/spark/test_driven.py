@@ -12,6 +12,7 @@ import pytest
 
 from kshare.errors import ConnectionLost, KshareError
 from kshare.spark import range_member
+from kshare.spark.ranges import Token
 from kshare.spark.settling import _ask, _whose, meeting_place, stretches
 from kshare.sync import ShareConsumer
 from kshare.testing import Broker
@@ -106,6 +107,63 @@ def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
     query.run()
     assert query.sink == {}
     assert time.monotonic() - began < 30
+
+
+def test_a_trigger_waits_for_the_first_record(query: DrivenQuery) -> None:
+    reader = query.reader(maxWaitMs="60000")
+    start = reader.initialOffset()
+    coming = threading.Timer(0.5, query.produce, [7])
+    coming.start()
+    try:
+        assert sum(map(len, Token.from_json(reader.latestOffset(start, None)).acquired)) == 7
+    finally:
+        coming.join()
+        reader.stop()
+
+
+def test_a_trigger_that_may_not_wait_gives_what_has_come_since(query: DrivenQuery) -> None:
+    reader = query.reader(maxWaitMs="0")
+    start = reader.initialOffset()
+    query.produce(7)
+    try:
+        assert reader.latestOffset(start, None) == start
+        deadline = time.monotonic() + 60
+        while (end := reader.latestOffset(start, None)) == start:
+            assert time.monotonic() < deadline, "never came"
+        assert sum(map(len, Token.from_json(end).acquired)) == 7
+    finally:
+        reader.stop()
+
+
+def test_as_many_tasks_as_are_asked_for(query: DrivenQuery) -> None:
+    query.produce(90)
+    query.produce(10, 1)
+    reader = query.reader(minPartitions="5")
+    start = reader.initialOffset()
+    try:
+        while sum(map(len, Token.from_json(end := reader.latestOffset(start, None)).acquired)) < 100:
+            assert end == start, "both partitions at once"
+        tasks = [sum(map(len, task.ranges)) for task in reader.partitions(start, end)]  # type: ignore[attr-defined]
+    finally:
+        reader.stop()
+    assert sorted(tasks) == [10, 22, 22, 23, 23]
+
+
+def test_whoever_dies_is_given_up_by_the_group(query: DrivenQuery) -> None:
+    query.produce(10)
+
+    def die(step: str, _: int) -> None:
+        if step == "read":
+            raise Crash
+
+    query.at = die
+    with pytest.raises(Crash):
+        query.run()
+    assert query.members() == 1
+    deadline = time.monotonic() + 60
+    while query.members():
+        assert time.monotonic() < deadline, "never given up"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])

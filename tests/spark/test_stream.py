@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from kshare.errors import ConfigError, KshareError
 from kshare.spark import settle
 from kshare.testing import Broker
+from tests.spark.files import FileSink
+from tests.spark.processes import runners
 from tests.spark.queries import Rig, eventually, progress
 
 
@@ -51,6 +52,47 @@ def test_available_now_drains_what_was_there_and_ends(rig: Rig) -> None:
     assert rig.lag() == 10
 
 
+def test_once_is_one_micro_batch_that_the_next_start_acknowledges(rig: Rig) -> None:
+    rig.produce(100)
+
+    def once() -> None:
+        assert rig.start(trigger={"once": True}, maxWaitMs="10000").awaitTermination(150), "never ended"
+
+    once()
+    rig.expect(100)
+    assert rig.lag() == 100
+    rig.produce(50, 1)
+    once()
+    rig.expect(100, 50)
+    assert rig.lag() == 50, "what was emitted before is acknowledged now"
+    rig.drain()
+    rig.expect(100, 50)
+    assert rig.lag() == 0
+
+
+def test_two_queries_share_a_group(spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> None:
+    """Each record in exactly one of them."""
+    one = Rig(spark, orders_broker, tmp_path / "one", partitions=4)
+    other = Rig(spark, orders_broker, tmp_path / "other")
+    other.topic, other.group = one.topic, one.group
+    queries = [rig.start(maxRecordsPerTrigger="40", minPartitions="2") for rig in (one, other)]
+    eventually(lambda: one.members() == 2, "both are members")
+    produced = 0
+    while not (one.written and other.written) or produced < 40:
+        assert produced < 2000, "one of them never gets anything"
+        one.produce(10, produced % 4)
+        produced += 1
+        late = 10 * produced - 100
+        eventually(lambda late=late: len(one.written) + len(other.written) > late, "they keep up")  # type: ignore[misc]
+    eventually(lambda: one.lag() == 0, "all is acknowledged")
+    for query in queries:
+        query.stop()
+    counts = [10 * len(range(number, produced, 4)) for number in range(4)]
+    wanted = [(number, at) for number, count in enumerate(counts) for at in range(count)]
+    assert sorted(one.written + other.written) == wanted
+    assert sorted(one.seen + other.seen) == wanted
+
+
 def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
     rig.produce(100)
     rig.produce(100, 1)
@@ -71,23 +113,28 @@ def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
     assert rig.lag() == 0
 
 
-def test_rows_are_rejected_and_released_on_their_own(rig: Rig) -> None:
+def judge(frame: DataFrame, batch: int) -> None:
+    if batch:
+        return
+    row = frame.where("offset = 7").collect()[0]
+    assert (row.deliveryCount, row.headers) == (1, None)
+    assert settle(frame.where("offset % 10 = 3"), "reject") == 2
+    assert settle(frame.where("offset = 5"), "release") == 1
+    with pytest.raises(ConfigError, match="keep the column offset"):
+        settle(frame.select("topic", "partition"), "reject")
+    with pytest.raises(KshareError, match="in no micro-batch"):
+        settle(frame.selectExpr("topic", "partition", "offset + 100 AS offset").limit(1), "reject")
+
+
+def test_rows_are_rejected_and_released_on_their_own(
+    any_spark: SparkSession, orders_broker: Broker, tmp_path: Path
+) -> None:
+    """With Connect the function runs in a process of the server's."""
+    rig = Rig(any_spark, orders_broker, tmp_path)
     rig.produce(20)
-
-    def judge(frame: DataFrame, batch: int) -> None:
-        rig.on_batch = lambda *_: None
-        row = frame.where("offset = 7").collect()[0]
-        assert (row.deliveryCount, row.headers) == (1, None)
-        assert settle(frame.where("offset % 10 = 3"), "reject") == 2
-        assert settle(frame.where("offset = 5"), "release") == 1
-        with pytest.raises(ConfigError, match="keep the column offset"):
-            settle(frame.select("topic", "partition"), "reject")
-        with pytest.raises(KshareError, match="in no micro-batch"):
-            settle(frame.selectExpr("topic", "partition", "offset + 100 AS offset").limit(1), "reject")
-
-    rig.on_batch = judge
-    rig.drain(settleRows="true", includeHeaders="true", deliveryCount="true")
-    assert sorted(rig.written) == sorted([(0, at) for at in range(20)] + [(0, 5)])
+    sink = FileSink(tmp_path / "sink", judge)
+    rig.drain(sink, settleRows="true", includeHeaders="true", deliveryCount="true")
+    assert sorted(sink.written) == sorted([(0, at) for at in range(20)] + [(0, 5)])
     assert rig.lag() == 0
 
 
@@ -99,28 +146,14 @@ def test_asynchronous_progress_tracking_is_refused(rig: Rig) -> None:
         query.awaitTermination(60)
 
 
-def test_what_is_wrong_is_said_in_a_sentence(rig: Rig) -> None:
+def test_what_is_wrong_is_said_in_a_sentence(
+    any_spark: SparkSession, orders_broker: Broker, tmp_path: Path
+) -> None:
+    rig = Rig(any_spark, orders_broker, tmp_path)
     with pytest.raises(Exception, match=r"did you mean group\?"):
-        rig.frame(gruop="x")
+        _ = rig.frame(gruop="x").schema
     with pytest.raises(StreamingQueryException, match=r"can't reach 127\.0\.0\.1:1") as caught:
-        rig.start(settings={"kafka.bootstrap.servers": "127.0.0.1:1"}).awaitTermination(60)
+        rig.start(
+            settings={"kafka.bootstrap.servers": "127.0.0.1:1"}, sink=FileSink(tmp_path / "sink")
+        ).awaitTermination(60)
     assert str(caught.value).count("\n") < 40
-
-
-def runners() -> list[int]:
-    """Processes that run a stream's source, of this test run alone."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                if b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
-                    found.append(int(folder.name))
-    return [pid for pid in found if os.getpid() in ancestors(pid)]
-
-
-def ancestors(pid: int) -> list[int]:
-    found = []
-    while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
-        found.append(pid)
-    return found

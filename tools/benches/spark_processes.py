@@ -56,10 +56,15 @@ def ours() -> Spark:
 @functools.cache
 def kafkas() -> Spark:
     progress("spark: starting the one of Kafka's source")
-    release = f"pyspark=={SPARK_SOURCE_RELEASE}"
-    home = programs.built(release.encode(), "pyspark", lambda folder: _install(release, folder))
+    home = installed(SPARK_SOURCE_RELEASE)
     jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(_ITS_JARS)]
     return Spark(home, [f"spark.jars={','.join(jars)}"])
+
+
+def installed(release: str) -> Path:
+    """A folder with that PySpark, for the front of PYTHONPATH."""
+    wanted = f"pyspark=={release}"
+    return programs.built(wanted.encode(), "pyspark", lambda folder: _install(wanted, folder))
 
 
 def _install(release: str, folder: Path) -> None:

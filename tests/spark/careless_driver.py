@@ -1,0 +1,31 @@
+"""A driver that never stops its queries: what it leaves behind is for a test to see.
+
+    python -m tests.spark.careless_driver FOLDER '{"kafka.bootstrap.servers": …}'
+
+Starts a query. Told so by a line of its input it stops Spark, or starts the next query in a new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+from tools.spark import session
+
+
+def main() -> None:
+    folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    for number in itertools.count():
+        spark = session()
+        frame = spark.readStream.format("kshare").options(**options).load()
+        checkpoint = str(folder / f"checkpoint-{number}")
+        frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        sys.stdin.readline()
+        spark.stop()
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A sink made of files: its function may run in another process, as with Spark Connect, and tests read what it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+Where = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """For foreachBatch; idempotent by batch id. `judge` is called with each batch before it is written."""
+
+    folder: Path
+    judge: Callable[[DataFrame, int], None] | None = None
+    """Of a module, so that it can be pickled."""
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        if self.judge is not None:
+            self.judge(frame, batch)
+        rows = [(row.partition, row.offset) for row in frame.select("partition", "offset").collect()]
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / f"{batch}.json"
+        if not path.exists():
+            partial = path.with_suffix(".partial")
+            partial.write_text(json.dumps(rows), encoding="utf-8")
+            partial.rename(path)
+
+    @property
+    def written(self) -> list[Where]:
+        """In the order of micro-batches."""
+        files = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
+        return [(row[0], row[1]) for path in files for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -1,0 +1,51 @@
+"""What a query does under an older PySpark, told in a line of JSON: python -m tests.spark.older_driver FOLDER OPTIONS
+
+Batch, and a stream that goes on until a line is read; then what becomes of the triggers that need PySpark 4.2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+import kshare.spark
+from tests.spark.files import FileSink
+from tools.spark import session
+
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "stream": {"processingTime": "0 seconds"},
+    "availableNow": {"availableNow": True},
+    "once": {"once": True},
+}
+_DEADLINE_S = 150
+
+
+def main() -> None:
+    folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    told: dict[str, Any] = {"pyspark": pyspark.__version__}
+    spark = session()
+    told["backlog"] = spark.read.format("kshare").options(**options).load().count()
+    leasing = {**options, "group": f"{options['group']}-leasing"}
+    with kshare.spark.lease(spark, leasing) as lease:
+        told["leased"] = lease.dataframe().count()
+    for name, trigger in TRIGGERS.items():
+        sink = FileSink(folder / f"{name}-sink")
+        stream = spark.readStream.format("kshare").options(**options).load().writeStream.foreachBatch(sink)
+        stream = stream.option("checkpointLocation", str(folder / name)).trigger(**trigger)
+        query = stream.start()
+        if name == "stream":
+            sys.stdin.readline()
+        else:
+            query.awaitTermination(_DEADLINE_S)
+        query.stop()
+        told[name] = {"written": sink.written, "error": str(query.exception() or "")}
+    print(json.dumps(told), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What a runner can tell of its driver."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kshare.spark.driver_watch import DriverWatch
+
+
+def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path) -> None:
+    folder = tmp_path / "userFiles"
+    folder.mkdir()
+    watch = DriverWatch(folder)
+    assert watch.what_happened() is None
+    folder.rmdir()
+    assert watch.what_happened() == "its SparkContext was stopped"
+
+
+def test_a_folder_that_never_was_says_nothing(tmp_path: Path) -> None:
+    assert DriverWatch(tmp_path / "nowhere").what_happened() is None
+    assert DriverWatch().what_happened() is None
+
+
+def test_whose_parent_changes_is_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = DriverWatch()
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    assert watch.what_happened() == "the driver is gone"

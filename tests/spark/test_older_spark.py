@@ -1,0 +1,55 @@
+"""PySpark before 4.2, each installed beside ours: streams that go on work, and so does batch; the rest is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kshare.testing import Broker
+from tests.spark.queries import Rig, eventually
+from tools.benches.spark_processes import installed
+from tools.spark import environment
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("release", ["4.0.5", "4.1.4"])
+def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> None:
+    rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
+    orders_broker.set_group_config(f"{rig.group}-leasing", {"share.auto.offset.reset": "earliest"})
+    rig.produce(60)
+    rig.produce(40, 1)
+    variables = environment()
+    path = f"{installed(release)}:{variables['PYTHONPATH']}"
+    command = [sys.executable, "-m", "tests.spark.older_driver", str(tmp_path), json.dumps(rig.options())]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**variables, "PYTHONPATH": path},
+    ) as driver:
+        try:
+            assert driver.stdin is not None
+            assert driver.stdout is not None
+            eventually(lambda: rig.members() == 1 or driver.poll() is not None, "the stream is a member")
+            eventually(lambda: rig.lag() == 0, "all is acknowledged, though no batch comes after it")
+            driver.stdin.write("\n")
+            driver.stdin.flush()
+            told = json.loads(driver.stdout.readline())
+        finally:
+            driver.kill()
+    assert (told["pyspark"], told["backlog"], told["leased"]) == (release, 100, 100)
+    wanted = [[0, at] for at in range(60)] + [[1, at] for at in range(40)]
+    assert sorted(told["stream"]["written"]) == wanted
+    assert told["stream"]["error"] == ""
+    for trigger in ("availableNow", "once"):
+        assert told[trigger]["written"] == []
+        assert "or use PySpark 4.2 or newer" in told[trigger]["error"]
