@@ -19,7 +19,9 @@ class DriverWatch:
     def __init__(self, context_folder: Path | None = None) -> None:
         self._parent = os.getppid()
         folder = context_folder or _context_folder()
-        self._folder = folder if folder is not None and folder.is_dir() else None
+        # A job's own folder within the context's may not be there.
+        candidates = [] if folder is None else [folder, folder.parent]
+        self._folder = next((one for one in candidates if one.is_dir()), None)
 
     def what_happened(self) -> str | None:
         """None while all is well."""

@@ -23,6 +23,8 @@ from kshare.spark.ranges import Range, Token
 
 T = TypeVar("T")
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 _ASYNCHRONOUS = (
     "asynchronous progress tracking can't be used with kshare: records would be accepted whose offsets aren't in "
     "Spark's log yet, and be lost by a crash. Leave the option asyncProgressTrackingEnabled out"
@@ -115,10 +117,13 @@ def die_in_good_order() -> bool:
     """
     if threading.current_thread() is not threading.main_thread():
         return False
-    for one in (signal.SIGTERM, signal.SIGHUP):
+    for one in _ENDING:
         signal.signal(one, _exit)
     return True
 
 
 def _exit(number: int, _: FrameType | None) -> None:
+    """Once: a second signal would interrupt the leave, and its thread would keep the process for ever."""
+    for one in _ENDING:
+        signal.signal(one, signal.SIG_IGN)
     raise SystemExit(128 + number)

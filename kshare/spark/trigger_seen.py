@@ -2,8 +2,8 @@
 
 There AvailableNow and Once ask such a source for one micro-batch, and never come back to say that it is complete. So a
 query must not begin with them; but the calls that it gets are those of any other query. What tells them apart is the
-stack of Spark's thread that waits for our answer. The driver's JVM shows it to programs of the same user, in the way that
-`jstack` goes: HotSpot listens at a socket in /tmp once it is asked to.
+stack of Spark's thread that waits for our answer. The driver's JVM shows it to programs of the same user, in the way
+that `jstack` goes: HotSpot listens at a socket in /tmp once it is asked to.
 
 Decides nothing about records. Where the JVM doesn't answer, the trigger stays unknown.
 """

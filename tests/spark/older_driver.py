@@ -43,7 +43,8 @@ def main() -> None:
             query.awaitTermination(_DEADLINE_S)
         query.stop()
         told[name] = {"written": sink.written, "error": str(query.exception() or "")}
-    print(json.dumps(told), flush=True)
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
     spark.stop()
 
 

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from kshare.spark import range_member
 from kshare.spark.ranges import Token
 from kshare.spark.settling import _ask, _whose, meeting_place, stretches
 from kshare.sync import ShareConsumer
+from kshare.spark.source import RangePartition
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 
@@ -139,14 +141,15 @@ def test_as_many_tasks_as_are_asked_for(query: DrivenQuery) -> None:
     query.produce(90)
     query.produce(10, 1)
     reader = query.reader(minPartitions="5")
-    start = reader.initialOffset()
+    start, deadline = reader.initialOffset(), time.monotonic() + 60
     try:
-        while sum(map(len, Token.from_json(end := reader.latestOffset(start, None)).acquired)) < 100:
-            assert end == start, "both partitions at once"
-        tasks = [sum(map(len, task.ranges)) for task in reader.partitions(start, end)]  # type: ignore[attr-defined]
+        while (end := reader.latestOffset(start, None)) == start:
+            assert time.monotonic() < deadline, "never came"
+        assert sum(map(len, Token.from_json(end).acquired)) == 100, "both partitions at once"
+        tasks = [cast(RangePartition, task).ranges for task in reader.partitions(start, end)]
     finally:
         reader.stop()
-    assert sorted(tasks) == [10, 22, 22, 23, 23]
+    assert sorted(sum(map(len, ranges)) for ranges in tasks) == [10, 22, 22, 23, 23]
 
 
 def test_whoever_dies_is_given_up_by_the_group(query: DrivenQuery) -> None:

@@ -10,17 +10,19 @@ import pytest
 from kshare.spark.driver_watch import DriverWatch
 
 
-def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [".", "streaming_job"])
+def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path, named: str) -> None:
+    """Spark 4.3 names a folder in it that isn't there."""
     folder = tmp_path / "userFiles"
     folder.mkdir()
-    watch = DriverWatch(folder)
+    watch = DriverWatch(folder / named)
     assert watch.what_happened() is None
     folder.rmdir()
     assert watch.what_happened() == "its SparkContext was stopped"
 
 
 def test_a_folder_that_never_was_says_nothing(tmp_path: Path) -> None:
-    assert DriverWatch(tmp_path / "nowhere").what_happened() is None
+    assert DriverWatch(tmp_path / "nowhere" / "at all").what_happened() is None
     assert DriverWatch().what_happened() is None
 
 

@@ -23,7 +23,7 @@ from tools.spark import environment
 _INSTALL_DEADLINE_S = 1200.0
 _START_S = 300.0
 _RUN_S = 900.0
-_ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
 """What else was fetched is in PySpark already."""
 
 
@@ -57,7 +57,7 @@ def ours() -> Spark:
 def kafkas() -> Spark:
     progress("spark: starting the one of Kafka's source")
     home = installed(SPARK_SOURCE_RELEASE)
-    jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(_ITS_JARS)]
+    jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(ITS_JARS)]
     return Spark(home, [f"spark.jars={','.join(jars)}"])
 
 

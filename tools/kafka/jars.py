@@ -27,6 +27,9 @@ COMPILER = "compiler-3.42.0"
 SPARK_SOURCE_RELEASE = "4.2.0"
 SPARK_SOURCE = f"spark-sql-kafka-{SPARK_SOURCE_RELEASE}"
 
+# Delta Lake's newest that can be had; it is for Spark 4.2.
+DELTA = "delta-spark-4.4.0"
+
 
 def _kafka(name: str, release: str) -> Module:
     return Module("org.apache.kafka", name, release)
@@ -49,6 +52,7 @@ _SETS = {
         (_spark("spark-sql-kafka-0-10", SPARK_SOURCE_RELEASE),),
         (_spark("spark-token-provider-kafka-0-10", "4.0.0"),),
     ),
+    DELTA: Wanted((Module("io.delta", "delta-spark_4.2_2.13", "4.4.0"),)),
     COMPILER: Wanted((Module("org.eclipse.jdt", "ecj", "3.42.0"),)),
 }
 
