@@ -56,7 +56,9 @@ def test_once_is_one_micro_batch_that_the_next_start_acknowledges(rig: Rig) -> N
     rig.produce(100)
 
     def once() -> None:
-        assert rig.start(trigger={"once": True}, settings={"maxWaitMs": "10000"}).awaitTermination(150), "never ended"
+        assert rig.start(trigger={"once": True}, settings={"maxWaitMs": "10000"}).awaitTermination(150), (
+            "never ended"
+        )
 
     once()
     rig.expect(100)
