@@ -151,6 +151,12 @@ class Custody:
             self._in_flight.add(_span(one))
         return self._last
 
+    def give_back_fresh(self) -> Decisions:
+        """Whatever is in no token yet; it comes again."""
+        back = Decisions(release=[*self._is_fresh])
+        self._fresh, self._is_fresh = deque(), SpanSet()
+        return back
+
     def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[Range, ...], Decisions]:
         """Spark is about to read what lies between: the ranges, and what may be accepted by that.
 

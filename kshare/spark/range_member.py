@@ -127,18 +127,27 @@ class RangeMember:
         self._begin(start.member)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.carry_out(self._custody.complete(start, verdicts))
+        if self._must_fit:
+            # What a fetch brought while the last batch ran has used up a part of its lock.
+            self._holdings.carry_out(self._custody.give_back_fresh())
         limit = self._limit(max_rows)
         if self._ends is None:
             await self._gather(limit)
         else:
             await self._drain(limit)
-        token = self._custody.plan(limit)
+        # Where locks can't be renewed nothing is left over for the next batch: its lock would be half over by then.
+        token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit else limit)
         if token is not None:
             self.counters.planned(token)
             self._planned_at = anyio.current_time()
-            if self._options.settle == "sink":
-                self._want(0)
+        if self._must_fit or (token is not None and self._options.settle == "sink"):
+            self._want(0)
         return token
+
+    @property
+    def _must_fit(self) -> bool:
+        """Whether micro-batches have to end before the locks of their records do."""
+        return not self._can_renew and self._options.settle == "sink"
 
     async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[Range, ...]:
         """Spark is about to read: the ranges of this micro-batch."""
@@ -245,7 +254,7 @@ class RangeMember:
         limits = [self._options.max_records]
         if max_rows is not None:
             limits.append(max_rows)
-        if not self._can_renew and self._options.settle == "sink":
+        if self._must_fit:
             limits.append(self._fit.bound)
         return max(1, min(limits))
 
