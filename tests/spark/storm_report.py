@@ -29,7 +29,8 @@ _INTRODUCTIONS: dict[Section, str] = {
 
 Written by `tests/spark/test_real_storm.py --long`: PySpark in a process of its own, which is killed and started again
 from its checkpoint. The sink is a folder of Parquet a batch, renamed into place. Below each crash point: how often
-somebody died there; in brackets, how many records another consumer of the group worked on as well because of it.
+somebody died there; in brackets, how many records another consumer of the group worked on as well, with this the last
+fault before it got them (a broker that dies a moment after a driver gets what is the driver's).
 Who died: the source's runner / the driver with its JVM / both / nobody, but the sink raised / nobody, but a task failed
 in all its attempts. Tasks: failed in their first attempt / had their worker, its daemon or their executor killed.
 Doubled by the other's loss: the other had them first, and a broker that died took its locks or its acceptance along.
