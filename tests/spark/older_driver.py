@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from pyspark.errors import StreamingQueryException
 
 import kshare.spark
 from tests.spark.files import FileSink
@@ -40,7 +42,8 @@ def main() -> None:
         if name == "stream":
             sys.stdin.readline()
         else:
-            query.awaitTermination(_DEADLINE_S)
+            with suppress(StreamingQueryException):  # it is told below
+                query.awaitTermination(_DEADLINE_S)
         query.stop()
         told[name] = {"written": sink.written, "error": str(query.exception() or "")}
     sys.stdout.write(json.dumps(told) + "\n")

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kshare.testing import Broker
+from tests.spark.files import FileSink
 from tests.spark.queries import Rig, eventually
 from tools.benches.spark_processes import installed
 from tools.spark import environment
@@ -39,7 +40,8 @@ def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> 
         try:
             assert driver.stdin is not None
             assert driver.stdout is not None
-            eventually(lambda: rig.members() == 1 or driver.poll() is not None, "the stream is a member")
+            sink = FileSink(tmp_path / "stream-sink")
+            eventually(lambda: len(sink.written) == 100 or driver.poll() is not None, "all is emitted")
             eventually(lambda: rig.lag() == 0, "all is acknowledged, though no batch comes after it")
             driver.stdin.write("\n")
             driver.stdin.flush()
