@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["kshare.testing.plugin"]
 
 # How long an example takes is the machine's business: nothing is timed.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")

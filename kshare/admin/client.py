@@ -23,7 +23,7 @@ from kshare.admin.results import (
     TopicListing,
     TopicPartition,
 )
-from kshare.admin.routing import Router, get_in
+from kshare.admin.routing import Router
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 
@@ -39,7 +39,7 @@ class AdminClient:
         """Reaches a broker, or says why it can't."""
         pool = await Pool(self._settings).__aenter__()
         try:
-            await get_in(pool)
+            await pool.get_in()
         except BaseException as error:
             await pool.__aexit__(type(error), error, error.__traceback__)
             raise

@@ -50,16 +50,6 @@ class _Open(Exception):
         self.error = error
 
 
-async def get_in(pool: Pool, timeout: float | None = None) -> None:
-    """Reaches a broker and asks what everybody may know, or says why that fails.
-
-    A broker that wants a login hangs up at the first question of those without. Later it would be taken for a broker
-    that has gone, and tried again and again.
-    """
-    connection = await pool.connection(None, timeout=timeout)
-    await connection.ask(MetadataRequest([]), timeout=timeout)
-
-
 class Router:
     """`limit` is for all of a task: finding the broker, connecting, asking and asking again."""
 

@@ -14,7 +14,7 @@ import anyio
 
 from kshare.admin.client import AdminClient
 from kshare.admin.config import admin_settings
-from kshare.admin.routing import Router, get_in
+from kshare.admin.routing import Router
 from kshare.cli.failure import Failure
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -49,7 +49,7 @@ class Cluster:
 
         async def live() -> T:
             async with Pool(self.settings) as pool:
-                await get_in(pool)
+                await pool.get_in()
                 return await work(Router(pool, self.settings.request_timeout))
 
         return anyio.run(live)

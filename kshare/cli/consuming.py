@@ -16,7 +16,6 @@ from typing import Any, Literal
 import anyio
 import typer
 
-from kshare.admin.routing import get_in
 from kshare.cli.cluster import Cluster
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.cli.outlet import Outlet
@@ -27,7 +26,6 @@ from kshare.client.consumer import ShareConsumer
 from kshare.client.observer import Settled
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
-from kshare.net.pool import Pool
 
 Word = Literal["accept", "release", "reject"]
 PAST: dict[str, str] = {"accept": "accepted", "release": "released", "reject": "rejected"}
@@ -116,8 +114,6 @@ def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, 
 
     async def work() -> None:
         consumer = ShareConsumer(**options)
-        async with Pool(consumer.config.net_settings()) as pool:
-            await get_in(pool)
         async with consumer:
             books.is_open = True
             showing = Showing(consumer, plan, form, books)

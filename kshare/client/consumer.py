@@ -103,7 +103,7 @@ class ShareConsumer(Generic[RecordT_co]):
         """
         with anyio.CancelScope() as self._life:
             async with Pool(self._settings) as pool:
-                connection = await pool.connection(None)
+                connection = await pool.get_in()
                 require_share_groups(connection)
                 speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
                 keeper = LeaseKeeper(

@@ -21,6 +21,7 @@ from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
+from kshare.protocol.messages import MetadataRequest
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -65,6 +66,16 @@ class Pool:
         self._nodes.clear()
         for endpoint in self._endpoints.values():
             endpoint.hang_up("the cluster has other addresses now")
+
+    async def get_in(self, *, timeout: float | None = None) -> Connection:
+        """Reaches a broker and asks what everybody may know, or says why that fails.
+
+        A broker that wants a login hangs up at the first question of those without. Later it would be taken for a
+        broker that has gone, and tried again and again.
+        """
+        connection = await self.connection(None, timeout=timeout)
+        await connection.ask(MetadataRequest([]), timeout=timeout)
+        return connection
 
     async def ask(
         self,

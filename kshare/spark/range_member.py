@@ -78,7 +78,7 @@ class RangeMember:
         config = self._options.consumer
         reporter = Reporter(self._observe)
         async with Pool(config.net_settings()) as pool:
-            connection = await pool.connection(None)
+            connection = await pool.get_in()
             require_share_groups(connection)
             self._can_renew = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
             keeper = LeaseKeeper(can_renew=self._can_renew, longest_s=float("inf"))

@@ -12,7 +12,7 @@ import trustme
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
-from kshare import AuthenticationFailed, ShareConsumer
+from kshare import AuthenticationFailed, ConnectionLost, ShareConsumer
 from kshare.protocol.messages import MetadataRequest
 from kshare.testing import Broker
 from tests.helpers.plain_client import plain_client
@@ -90,3 +90,14 @@ def test_who_doesnt_log_in_is_hung_up_on() -> None:
         host, _, port = broker.bootstrap.partition(":")
         with plain_client((host, int(port))) as client, pytest.raises(AssertionError, match="hung up"):
             client.ask(MetadataRequest(None))
+
+
+@pytest.mark.anyio
+async def test_a_consumer_that_doesnt_log_in_is_told_at_once() -> None:
+    async with Broker(topics={"t": 1}, users=USERS) as broker:
+        with (
+            anyio.fail_after(DEADLINE_S),
+            pytest.raises(ConnectionLost, match="asks for SASL, set sasl_mechanism"),
+        ):
+            async with ShareConsumer(broker.bootstrap, group="g", topics=["t"]):
+                await anyio.sleep_forever()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_a_pipe_that_closes_gives_back_what_nobody_read(topic: str, run: Kshare)
             [
                 "bash",
                 "-c",
-                f"{' '.join(KSHARE)} consume -t {topic} -g {topic} | head -n 2; exit ${{PIPESTATUS[0]}}",
+                f"{shlex.join(KSHARE)} consume -t {topic} -g {topic} | head -n 2; exit ${{PIPESTATUS[0]}}",
             ],
             cwd=ROOT,
             capture_output=True,

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_address
 
-from kshare.admin.routing import get_in
 from kshare.cli.checkup.finding import Finding, ok, problem, warning
 from kshare.cli.checkup.patient import PATIENCE_S, Patient
 from kshare.errors import ConnectionLost, KshareError
@@ -25,7 +24,7 @@ async def bootstrap(settings: NetSettings) -> AsyncIterator[Finding]:
         shown = format_address(address)
         try:
             async with Pool(replace(settings, bootstrap=(address,))) as pool:
-                await get_in(pool, PATIENCE_S)
+                await pool.get_in(timeout=PATIENCE_S)
         except KshareError as error:
             if len(settings.bootstrap) == 1 or not isinstance(error, ConnectionLost):
                 yield problem(_BOOTSTRAP, str(error))
