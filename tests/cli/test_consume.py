@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
