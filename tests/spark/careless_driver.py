@@ -12,6 +12,7 @@ import json
 import sys
 from pathlib import Path
 
+from tests.spark.queries import started
 from tools.spark import session
 
 
@@ -21,7 +22,7 @@ def main() -> None:
         spark = session()
         frame = spark.readStream.format("kshare").options(**options).load()
         checkpoint = str(folder / f"checkpoint-{number}")
-        frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        started(frame.writeStream.format("noop").option("checkpointLocation", checkpoint))
         sys.stdin.readline()
         spark.stop()
         sys.stdin.readline()

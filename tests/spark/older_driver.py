@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 
 import kshare.spark
 from tests.spark.files import FileSink
+from tests.spark.queries import started
 from tools.spark import session
 
 TRIGGERS: dict[str, dict[str, Any]] = {
@@ -38,7 +39,7 @@ def main() -> None:
         sink = FileSink(folder / f"{name}-sink")
         stream = spark.readStream.format("kshare").options(**options).load().writeStream.foreachBatch(sink)
         stream = stream.option("checkpointLocation", str(folder / name)).trigger(**trigger)
-        query = stream.start()
+        query = started(stream)
         if name == "stream":
             sys.stdin.readline()
         else:

@@ -45,14 +45,7 @@ class Rig(SharedTopic):
         return self.start_by(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
 
     def start_by(self, writer: DataStreamWriter) -> StreamingQuery:
-        """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
-        writer = writer.option("checkpointLocation", str(self.checkpoint))
-        while True:
-            query = writer.start()
-            eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]
-            problem = query.exception()
-            if problem is None or "failed to connect back" not in str(problem):
-                return query
+        return started(writer.option("checkpointLocation", str(self.checkpoint)))
 
     def drain(self, sink: Callable[[DataFrame, int], None] | None = None, **options: str) -> None:
         """AvailableNow, to its end."""
@@ -63,6 +56,16 @@ class Rig(SharedTopic):
         rows = [(row.partition, row.offset) for row in frame.select("partition", "offset").collect()]
         self.sink.setdefault(batch, rows)
         self.on_batch(frame, batch)
+
+
+def started(writer: DataStreamWriter) -> StreamingQuery:
+    """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
+    while True:
+        query = writer.start()
+        eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]
+        problem = query.exception()
+        if problem is None or "failed to connect back" not in str(problem):
+            return query
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:

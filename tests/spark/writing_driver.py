@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.spark.queries import started
 from tools.spark import session
 
 _DEADLINE_S = 150
@@ -58,13 +59,13 @@ def stopped_under_way(spark: SparkSession, sink: str, options: Mapping[str, Any]
         )
     else:
         writer = writer.option("path", str(folder / sink))
-    query = writer.start()
+    query = started(writer)
     log = folder / f"{sink}-checkpoint" / "commits"
     deadline = time.monotonic() + _DEADLINE_S
     while len(batches := [*log.glob("[0-9]*")]) < 2 and query.isActive and time.monotonic() < deadline:
         time.sleep(0.02)
     query.stop()
-    again = writer.trigger(availableNow=True).start()
+    again = started(writer.trigger(availableNow=True))
     again.awaitTermination(_DEADLINE_S)
     return len(batches)
 
