@@ -74,7 +74,12 @@ class Pool:
         broker that has gone, and tried again and again.
         """
         connection = await self.connection(None, timeout=timeout)
-        await connection.ask(MetadataRequest([]), timeout=timeout)
+        try:
+            await connection.ask(MetadataRequest([]), timeout=timeout)
+        except ConnectionLost:
+            # Once may be anything.
+            connection = await self.connection(None, timeout=timeout)
+            await connection.ask(MetadataRequest([]), timeout=timeout)
         return connection
 
     async def ask(

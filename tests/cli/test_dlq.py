@@ -335,7 +335,7 @@ def test_ctrl_c_ends_it_in_good_order(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["show"], "topic"),
+        (["show"], "TOPIC"),
         (["show", GRAVE, "--letter", "17"], "write PARTITION:OFFSET"),
         (["redrive", GRAVE, "--since", "soon"], "write it as 2026-01-31T12:00:00"),
         (["redrive", GRAVE, "--rate", "0"], "--rate"),

@@ -56,12 +56,12 @@ def words(text: str) -> list[list[str]]:
 def test_topics_and_the_console(broker: Broker) -> None:
     topics = f"{_TOOLS}.TopicCommand"
     with_bootstrap(
-        broker, topics, "--create", "--topic", "fresh", "--partitions", "3", "--config", "retention.ms=5000"
+        broker, topics, "--create", "--topic", "fresh", "--partitions", "3", "--config", "retention.ms=500000"
     )
     assert "fresh" in with_bootstrap(broker, topics, "--list").split()
     described = with_bootstrap(broker, topics, "--describe", "--topic", "fresh")
     assert "PartitionCount: 3" in described
-    assert "retention.ms=5000" in described
+    assert "retention.ms=500000" in described
     with_bootstrap(broker, f"{_TOOLS}.ConsoleProducer", "--topic", "fresh", given="a\nb\nc\n")
     consumed = with_bootstrap(
         broker,
