@@ -56,6 +56,7 @@ class Connections:
 
 _open: OrderedDict[NetSettings, Connections] = OrderedDict()
 _lock = Lock()
+_of_parents: list[object] = []
 
 
 def connections(settings: NetSettings) -> Connections:
@@ -83,6 +84,8 @@ def close_connections() -> None:
 def _start_anew() -> None:
     """In a forked child the loop's thread isn't there: what the parent has open stays the parent's."""
     global _open, _lock
+    # Never let go of here: whoever closes them, the garbage collector too, waits for that thread.
+    _of_parents.append(_open)
     _open, _lock = OrderedDict(), Lock()
 
 
