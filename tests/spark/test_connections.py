@@ -58,3 +58,16 @@ def test_a_forked_process_makes_connections_of_its_own() -> None:
         child.join(60)
         assert child.exitcode == 0
         assert first_offset(mine) == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_closes_nothing_of_its_parents() -> None:
+    """It has no thread that could; nobody but the module knows of these connections, so the collector might try."""
+    connections(settings("parent"))
+    child = multiprocessing.get_context("fork").Process(target=int)
+    child.start()
+    try:
+        child.join(60)
+        assert child.exitcode == 0
+    finally:
+        child.kill()
