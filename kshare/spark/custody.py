@@ -175,8 +175,7 @@ class Custody:
         accept: list[Span] = []
         if self.settle == "checkpoint" and is_logged:
             accept = [*self._in_flight]
-            for span in accept:
-                self._owed.add(span)
+            self._owe(accept)
             self._in_flight = SpanSet()
         return end.acquired, Decisions(accept=accept)
 
@@ -269,11 +268,14 @@ class Custody:
             for span in spans:
                 self._in_flight.remove(span)
         decisions.accept = [*self._in_flight]
-        for span in decisions.accept:
-            if span.partition[0] not in self._gone:
-                self._owed.add(span)
+        self._owe(decisions.accept)
         self._in_flight, self._verdicts = SpanSet(), {}
         return decisions
+
+    def _owe(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            if span.partition[0] not in self._gone:
+                self._owed.add(span)
 
     def _add_fresh(self, span: Span, delivery_count: int) -> None:
         if self._ends is not None:

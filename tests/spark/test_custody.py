@@ -223,8 +223,9 @@ def test_one_checkpoint_is_for_one_query() -> None:
         custody.complete(Token(batch=7))
 
 
-def test_a_deleted_topic_is_owed_no_more() -> None:
-    custody = Custody()
+@pytest.mark.parametrize("settle", ["sink", "checkpoint"])
+def test_a_deleted_topic_is_owed_no_more(settle: Settle) -> None:
+    custody = Custody(settle)
     keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
     holdings = RangeHoldings(custody, keeper=keeper, clock=lambda: 0.0, reporter=Reporter())
     custody.names[ORDERS[0]] = "orders"
@@ -239,5 +240,6 @@ def test_a_deleted_topic_is_owed_no_more() -> None:
     assert in_flight is not None
     holdings.forget_topic(ORDERS[0])
     assert custody.owed == 0
+    custody.read(token, in_flight, is_logged=True)
     custody.complete(in_flight)
     assert custody.owed == 0
