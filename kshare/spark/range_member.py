@@ -295,9 +295,8 @@ class RangeMember:
 
     async def _survey(self) -> None:
         """Not worth a failure: a query without the right to describe its group works all the same."""
-        owed = (
-            self._custody.owed_spans()
-        )  # before asking: what becomes owed meanwhile isn't meant by the answer
+        # Before asking: what becomes owed meanwhile isn't meant by the answer.
+        owed = self._custody.owed_spans()
         try:
             standing = await share_group_offsets(
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
