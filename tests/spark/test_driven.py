@@ -31,6 +31,12 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
+def patience_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With members who may have died: a drain that waits for one never ends."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+
+
+@pytest.fixture
 def query(broker: Broker) -> DrivenQuery:
     return DrivenQuery(broker)
 
@@ -65,11 +71,8 @@ def test_a_drain_ends_with_what_was_there_at_its_start(query: DrivenQuery) -> No
     query.expect(110)
 
 
-def test_a_drain_of_what_others_have_finished_ends(
-    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drain_of_what_others_have_finished_ends(query: DrivenQuery, patience_without_end: None) -> None:
     """Without waiting as long as for one who may have died."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
     query.produce(10)
     with ShareConsumer(query.broker.bootstrap, group=query.group, topics=[query.topic]) as other:
         for record in other:
@@ -81,10 +84,9 @@ def test_a_drain_of_what_others_have_finished_ends(
 
 
 def test_what_was_accepted_without_our_knowing_isnt_waited_for(
-    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch
+    query: DrivenQuery, patience_without_end: None
 ) -> None:
     """The answer was lost in the crash, and the start that the group tells of stays behind."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
     query.produce(10)
 
     def crash(step: str, batch: int) -> None:
@@ -192,10 +194,9 @@ def test_a_crash_loses_nothing_and_doubles_nothing(
 
 @pytest.mark.parametrize(("limit", "crashes"), [(2, 1), (2, 2), (5, 2)])
 def test_each_crash_costs_what_wasnt_logged_a_delivery(
-    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch, limit: int, crashes: int
+    query: DrivenQuery, patience_without_end: None, limit: int, crashes: int
 ) -> None:
     """At the group's limit brokers give a record up: it is a dead letter, and no query ever gets it again."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
     query.produce(1)
     grave = f"dlq.{query.group}"
     query.broker.create_topic(grave, settings={"errors.deadletterqueue.group.enable": "true"})
