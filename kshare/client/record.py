@@ -9,16 +9,13 @@ Compiled through `record.pxd`: a handle is the very object that the walk over th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Protocol
 
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
-from kshare.state.lease import ACCEPT, GAP, REJECT, RELEASE, RENEW, Lease
-
-_HELD_RUN = re.compile(rb"\xff+")
+from kshare.state.lease import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease
 
 
 class Reads(Protocol):
@@ -224,7 +221,7 @@ class Handles:
 
 def held_spans(lease: Lease) -> list[tuple[int, int]]:
     """First and last offset of every stretch that is undecided."""
-    return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(_HELD_RUN)]
+    return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
 
 
 def mark_gaps(lease: Lease, batches: list[Batch]) -> None:

@@ -11,6 +11,9 @@ bytes.
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 _RUNOUT = bytes(256)
 _WORD = 2**64
 _HALF_WORD = 2**63
@@ -59,6 +62,21 @@ def clear_bit(bits: bytearray, index: int) -> None:
 
 def is_ascii(source: bytes, start: int, stop: int) -> bool:
     return source[start:stop].isascii()
+
+
+def count_between(buffer: bytearray, start: int, stop: int, low: int, high: int) -> int:
+    """How many bytes of that part are no lower and no higher."""
+    return sum(buffer.count(value, start, stop) for value in range(low, high + 1))
+
+
+def runs_between(buffer: bytearray, start: int, stop: int, low: int, high: int) -> list[tuple[int, int]]:
+    """The stretches of that part whose bytes are no lower and no higher: where they start and stop."""
+    return [match.span() for match in _run(low, high).finditer(buffer, start, stop)]
+
+
+@lru_cache
+def _run(low: int, high: int) -> re.Pattern[bytes]:
+    return re.compile(b"[" + re.escape(bytes([low])) + b"-" + re.escape(bytes([high])) + b"]+")
 
 
 def wrapped(number: int) -> int:

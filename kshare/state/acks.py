@@ -24,12 +24,11 @@ when to send.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.lease import HELD, LOST, RENEW, SENT, SETTLED, Lease, Partition, table
+from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RENEW, SENT, SETTLED, Lease, Partition, table
 from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
@@ -41,11 +40,7 @@ _NOT_NOW = {
 }
 _HOPELESS = 3
 """Refusals of renewals in a row: of the whole, and of both its halves, which one lost record alone can't explain."""
-_DECIDED_RUN = re.compile(rb"[\x00-\x04]+")
-_UNSENT_RUN = re.compile(rb"[\x01-\x03]+")
-"""The user's word; gaps and renewals are nobody's loss."""
 
-_TO_SENT = table({kind: SENT | kind for kind in range(5)})
 _TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
 _TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
 _UNSENT_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST))
@@ -86,7 +81,7 @@ class PartitionAcks:
 
     @property
     def has_decided(self) -> bool:
-        return any(_DECIDED_RUN.search(lease.states) for lease in self.leases)
+        return any(lease.has_decided for lease in self.leases)
 
     @property
     def is_under_way(self) -> bool:
@@ -98,23 +93,15 @@ class PartitionAcks:
             return []
         self._is_renewing = renewals
         window = self._pieces[renewals].pop(0) if self._pieces[renewals] else None
+        lowest, highest = (RENEW, RENEW) if renewals else (GAP, REJECT)
         for lease in self.leases:
-            for start, end in list(lease.runs(_DECIDED_RUN)):
-                self._under_way += self._cut(lease, start, end, renewals, window)
+            first, last = window or (lease.first, lease.last)
+            for start, end in lease.runs_within(first, last, lowest, highest):
+                types = lease.send(start, end)
+                self._under_way.append(AckRange(lease.first + start, lease.first + end - 1, types))
         if window and not self._under_way:
             return self.take(renewals=renewals)
         return self._under_way
-
-    def _cut(
-        self, lease: Lease, start: int, end: int, renewals: bool, window: tuple[int, int] | None
-    ) -> Iterator[AckRange]:
-        if window:
-            start, end = max(start, window[0] - lease.first), min(end, window[1] + 1 - lease.first)
-        for low, high in _of_kind(lease.states, start, end, renewals):
-            types = bytes(lease.states[low:high])
-            lease.states[low:high] = types.translate(_TO_SENT)
-            same = types.count(types[0]) == len(types)
-            yield AckRange(lease.first + low, lease.first + high - 1, types[:1] if same else types)
 
     def on_answer(self, error: int) -> list[Outcome]:
         """The broker's word on all that is under way."""
@@ -183,7 +170,8 @@ class PartitionAcks:
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
             for lease in leases
-            for start, end in lease.runs(_UNSENT_RUN)
+            # The user's word; gaps and renewals are nobody's loss.
+            for start, end in lease.runs(ACCEPT, REJECT)
         )
         return [Outcome(self.partition, ranges, error)] if ranges else []
 
@@ -193,15 +181,6 @@ class PartitionAcks:
     def _translate(self, changes: bytes) -> None:
         for lease in self.leases:
             lease.translate(changes)
-
-
-def _of_kind(states: bytearray, start: int, end: int, renewals: bool) -> Iterable[tuple[int, int]]:
-    """The parts of a decided run that are renewals, or those that are not."""
-    pattern = rb"\x04+" if renewals else rb"[\x00-\x03]+"
-    if start >= end:
-        return
-    for match in re.compile(pattern).finditer(states, start, end):
-        yield match.start(), match.end()
 
 
 def _middle(ranges: list[AckRange]) -> int:

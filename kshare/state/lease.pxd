@@ -1,6 +1,7 @@
 # C types for lease.py.
 
 cimport cython
+cimport kshare.protocol.memory as memory
 from libc.stdint cimport int64_t
 
 cdef int _held, _renew, _renewing
@@ -28,6 +29,15 @@ cdef class Lease:
     cdef public object epochs
     cdef public bytearray states
     cdef Tally _tally
+
+    cpdef Py_ssize_t count(self, unsigned char state) except -1
+
+    cpdef Py_ssize_t count_between(self, unsigned char low, unsigned char high) except -1
+
+    @cython.locals(states=bytearray, types=bytes, kind="unsigned char")
+    cpdef bytes send(self, Py_ssize_t start, Py_ssize_t stop)
+
+    cpdef list runs(self, unsigned char low, unsigned char high)
 
     @cython.locals(state=int)
     cpdef bint is_held(self, int64_t offset) except -1

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+import kshare.protocol.memory as memory
+
 Partition = tuple[bytes, int]
 """Topic id and partition number."""
 
@@ -34,6 +36,7 @@ def table(changes: dict[int, int]) -> bytes:
 
 
 _ALL_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST) | {SENT | kind: LOST for kind in range(5)})
+_TO_SENT = table({kind: SENT | kind for kind in range(5)})
 _HELD_TO = [table(dict.fromkeys((HELD, RENEW, SENT | RENEW), kind)) for kind in range(4)] + [
     table({HELD: RENEW})
 ]
@@ -100,18 +103,25 @@ class Lease:
         return f"Lease({self.partition[1]}: {self.first}..{self.last}, held {self.undecided})"
 
     def count(self, state: int) -> int:
-        return self.states.count(state)
+        return self.count_between(state, state)
+
+    def count_between(self, low: int, high: int) -> int:
+        return memory.count_between(self.states, 0, len(self.states), low, high)
 
     @property
     def undecided(self) -> int:
         """Ours and not decided; being renewed decides nothing."""
-        states = self.states
-        return states.count(HELD) + states.count(RENEW) + states.count(SENT | RENEW)
+        return self.count(_held) + self.count(_renew) + self.count(_renewing)
+
+    @property
+    def has_decided(self) -> bool:
+        """Something of it is to be sent."""
+        return self.count_between(GAP, RENEW) > 0
 
     @property
     def is_done(self) -> bool:
         """Nothing of it is held, decided or under way any more."""
-        return self.states.count(SETTLED) + self.states.count(LOST) == len(self.states)
+        return self.count(SETTLED) + self.count(LOST) == len(self.states)
 
     def is_held(self, offset: int) -> bool:
         """Ours and undecided."""
@@ -156,6 +166,15 @@ class Lease:
     def lose(self) -> None:
         self.translate(_ALL_TO_LOST)
 
+    def send(self, start: int, stop: int) -> bytes:
+        """Take note that this part of the states goes out: its types, or one of them if all are the same."""
+        states = self.states
+        types = bytes(states[start:stop])
+        states[start:stop] = types.translate(_TO_SENT)
+        kind = types[0]
+        is_same = memory.count_between(states, start, stop, SENT | kind, SENT | kind) == stop - start
+        return types[:1] if is_same else types
+
     def translate(self, changes: bytes) -> None:
         """Many states at once; see `table`."""
         before = self.undecided
@@ -166,12 +185,18 @@ class Lease:
 
     def accepted(self) -> Iterator[tuple[int, int, int]]:
         """Offsets that the user accepted and nobody has confirmed: first, last, leader epoch."""
-        for start, end in self.runs(_ACCEPTED_RUN):
+        for match in _ACCEPTED_RUN.finditer(self.states):
+            start, end = match.span()
             first, last = self.first + start, self.first + end - 1
             for batch_first, batch_last, epoch in self.epochs:
                 if batch_first <= last and first <= batch_last:
                     yield max(first, batch_first), min(last, batch_last), epoch
 
-    def runs(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
-        for match in pattern.finditer(self.states):
-            yield match.start(), match.end()
+    def runs(self, low: int, high: int) -> list[tuple[int, int]]:
+        """Where states are no lower and no higher: start and end of every such part."""
+        return memory.runs_between(self.states, 0, len(self.states), low, high)
+
+    def runs_within(self, first: int, last: int, low: int, high: int) -> list[tuple[int, int]]:
+        """Of these offsets alone, which may reach beyond the lease."""
+        start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
+        return memory.runs_between(self.states, start, stop, low, high)

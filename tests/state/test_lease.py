@@ -1,0 +1,67 @@
+"""Counting and cutting a lease's states, whether by loops of C or by Python's own means, against one at a time."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SENT, SETTLED, Lease
+
+P = (b"t" * 16, 0)
+SENT_ACCEPT = SENT | ACCEPT
+STATES = [HELD, GAP, ACCEPT, RELEASE, REJECT, RENEW, SENT_ACCEPT, SENT | RENEW, SETTLED, LOST]
+LENGTHS = st.one_of(st.integers(1, 9), st.integers(250, 600))
+
+
+def of_states(states: list[int]) -> Lease:
+    lease = Lease(P, 100, 100 + len(states) - 1, 1)
+    lease.states[:] = bytes(states)
+    return lease
+
+
+leases = st.lists(st.tuples(st.sampled_from(STATES), LENGTHS), min_size=1, max_size=8).map(
+    lambda runs: of_states([state for state, length in runs for _ in range(length)])
+)
+
+
+def stretches(states: list[int], wanted: range) -> list[tuple[int, int]]:
+    """One at a time."""
+    found = []
+    for is_wanted, group in groupby(range(len(states)), lambda index: states[index] in wanted):
+        indexes = list(group)
+        if is_wanted:
+            found.append((indexes[0], indexes[-1] + 1))
+    return found
+
+
+@given(leases, st.sampled_from([(HELD, HELD), (GAP, REJECT), (RENEW, RENEW), (ACCEPT, REJECT)]))
+def test_runs_are_the_longest_stretches(lease: Lease, kinds: tuple[int, int]) -> None:
+    low, high = kinds
+    assert lease.runs(low, high) == stretches(list(lease.states), range(low, high + 1))
+
+
+@given(leases, st.integers(-5, 1000), st.integers(0, 1000))
+def test_runs_within_offsets_end_with_them(lease: Lease, first: int, more: int) -> None:
+    states = list(lease.states)
+    for index in range(len(states)):
+        if not first <= lease.first + index < first + more:
+            states[index] = LOST
+    assert lease.runs_within(first, first + more - 1, GAP, REJECT) == stretches(states, range(GAP, RENEW))
+
+
+@given(leases)
+def test_counts(lease: Lease) -> None:
+    states = list(lease.states)
+    assert [lease.count(state) for state in STATES] == [states.count(state) for state in STATES]
+    assert lease.undecided == sum(state in (HELD, RENEW, SENT | RENEW) for state in states)
+    assert lease.has_decided == any(state <= RENEW for state in states)
+    assert lease.is_done == all(state in (SETTLED, LOST) for state in states)
+
+
+def test_what_is_sent_is_one_type_where_all_are_the_same() -> None:
+    lease = of_states([ACCEPT] * 600 + [REJECT, ACCEPT, HELD])
+    assert lease.send(0, 600) == bytes([ACCEPT])
+    assert lease.send(600, 602) == bytes([REJECT, ACCEPT])
+    assert list(lease.states) == [SENT_ACCEPT] * 600 + [SENT | REJECT, SENT_ACCEPT, HELD]
