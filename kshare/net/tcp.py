@@ -1,8 +1,8 @@
 """TCP with nothing between the socket and the buffers that are read into.
 
 Fetched records come in frames of megabytes. A stream that hands out chunks copies each of them two or three times on
-its way into a frame; here the kernel writes where the frame will be read. Decides which of a name's addresses is taken:
-each is tried a little after the one before, and the first to answer wins.
+its way into a frame; here the kernel, or OpenSSL, writes where the frame will be read. Decides which of a name's
+addresses is taken: each is tried a little after the one before, and the first to answer wins.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import ssl
 
 import anyio
 from anyio.abc import ByteStream
@@ -20,11 +21,20 @@ STAGGER_S = 0.25
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
+WAITS_FOR_BYTES = (BlockingIOError, ssl.SSLWantReadError)
+"""What sockets raise, plain or with TLS, that have nothing to read."""
+WAITS_FOR_ROOM = (BlockingIOError, ssl.SSLWantWriteError)
+
+
 class TcpStream(ByteStream):
-    """Owns a connected socket that doesn't block."""
+    """Owns a connected socket that doesn't block; one with TLS has shaken hands."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+
+    @property
+    def socket(self) -> socket.socket:
+        return self._socket
 
     @property
     def own(self) -> tuple[str, int]:
@@ -44,8 +54,11 @@ class TcpStream(ByteStream):
         while True:
             try:
                 count = self._socket.recv_into(room)
-            except BlockingIOError:
+            except WAITS_FOR_BYTES:
                 await anyio.wait_readable(self._socket)
+                continue
+            except ssl.SSLWantWriteError:
+                await anyio.wait_writable(self._socket)
                 continue
             if not count:
                 raise anyio.EndOfStream
@@ -62,8 +75,10 @@ class TcpStream(ByteStream):
         while rest:
             try:
                 rest = rest[self._socket.send(rest) :]
-            except BlockingIOError:
+            except WAITS_FOR_ROOM:
                 await anyio.wait_writable(self._socket)
+            except ssl.SSLWantReadError:
+                await anyio.wait_readable(self._socket)
 
     async def send_eof(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)

@@ -1,14 +1,14 @@
-"""TLS: a context from the settings, and a stream wrapped with it."""
+"""TLS: a context from the settings, and a stream that has shaken hands by it."""
 
 from __future__ import annotations
 
 import ssl
 
-from anyio.abc import ByteStream
-from anyio.streams.tls import TLSStream
+import anyio
 
 from kshare.errors import ConfigError
 from kshare.net.settings import Security
+from kshare.net.tcp import TcpStream
 
 
 def make_context(security: Security) -> ssl.SSLContext:
@@ -22,13 +22,29 @@ def make_context(security: Security) -> ssl.SSLContext:
     return context
 
 
-async def wrap(stream: ByteStream, context: ssl.SSLContext, host: str) -> ByteStream:
-    """Shakes hands. Kafka's frames carry their length, so a stream cut short is noticed without TLS's farewell,
-    which nobody then needs to wait for when closing."""
+async def wrap(stream: TcpStream, context: ssl.SSLContext, host: str) -> TcpStream:
+    """Shakes hands, and takes the stream's socket over. Kafka's frames carry their length, so a stream cut short is
+    noticed without TLS's farewell, which nobody then needs to wait for when closing."""
     name = host.partition("%")[0]  # a link-local address's zone is nothing that a certificate could hold
-    return await TLSStream.wrap(
-        stream, server_side=False, hostname=name, ssl_context=context, standard_compatible=False
-    )
+    secured = context.wrap_socket(stream.socket, server_hostname=name, do_handshake_on_connect=False)
+    try:
+        await _shake_hands(secured)
+    except BaseException:
+        secured.close()
+        raise
+    return TcpStream(secured)
+
+
+async def _shake_hands(secured: ssl.SSLSocket) -> None:
+    while True:
+        try:
+            return secured.do_handshake()
+        except ssl.SSLWantReadError:
+            await anyio.wait_readable(secured)
+        except ssl.SSLWantWriteError:
+            await anyio.wait_writable(secured)
+        except ssl.SSLEOFError:
+            raise anyio.EndOfStream from None
 
 
 def _authorities(security: Security) -> ssl.SSLContext:
