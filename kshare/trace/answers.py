@@ -5,7 +5,7 @@ Decides how much of an answer is held back, and until when. Most is not; of what
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 
 from kshare.errors import DecodeError
 from kshare.protocol.frames import MAX_FRAME
@@ -24,7 +24,7 @@ from kshare.trace.addresses import (
 )
 from kshare.trace.heads import Asked
 
-Move = Callable[[str, int], Awaitable[tuple[str, int]]]
+Move = Callable[[str, int], tuple[str, int]]
 """A broker's address → where clients find it here."""
 
 _SIZE, _HEAD = 4, 8
@@ -47,7 +47,7 @@ class AnswerStream:
         self._held = b""
         """Its end so far, not passed on yet."""
 
-    async def feed(self, chunk: bytes | memoryview) -> AsyncIterator[bytes | memoryview]:
+    def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """What can be passed on. DecodeError if this is no stream of frames."""
         rest = memoryview(chunk)
         while rest:
@@ -65,9 +65,8 @@ class AnswerStream:
                 self._begin()
             body, rest = rest[: self._left], rest[self._left :]
             self._left -= len(body)
-            for piece in self._pass(body):
-                yield piece
-            if not self._left and (last := await self._end()):
+            yield from self._pass(body)
+            if not self._left and (last := self._end()):
                 yield last
 
     def _short_frame(self) -> tuple[bytes, bytes] | None:
@@ -111,7 +110,7 @@ class AnswerStream:
         passed, self._held = self._held, bytes(body[-TAIL:])
         return [passed, body[:-TAIL]]
 
-    async def _end(self) -> bytes:
+    def _end(self) -> bytes:
         parts, self._parts = self._parts, []
         held, self._held = self._held, b""
         if self._handling is Handling.PASS or self._question is None:
@@ -120,31 +119,30 @@ class AnswerStream:
             if has_no_endpoints(held):
                 return held
             if sum(map(len, parts)) + _SIZE > len(held):
-                return await self._moved_tail(self._question, parts, held)
-        frame = await self._moved(self._question, memoryview(b"".join(parts)))
+                return self._moved_tail(self._question, parts, held)
+        frame = self._moved(self._question, memoryview(b"".join(parts)))
         return len(frame).to_bytes(_SIZE, "big") + frame
 
-    async def _moved(self, question: Asked, frame: memoryview) -> bytes:
+    def _moved(self, question: Asked, frame: memoryview) -> bytes:
         answer = decode(question.api_key, question.version, frame)
         if answer is None:
             return bytes(frame)
-        if isinstance(answer, ApiVersionsResponse):
-            has_changed = limit_versions(answer)
-        else:
-            has_changed = await self._move_all(answer)
+        has_changed = (
+            limit_versions(answer) if isinstance(answer, ApiVersionsResponse) else self._move_all(answer)
+        )
         return encode(answer, question.version, frame) if has_changed else bytes(frame)
 
-    async def _moved_tail(self, question: Asked, parts: list[bytes | memoryview], held: bytes) -> bytes:
+    def _moved_tail(self, question: Asked, parts: list[bytes | memoryview], held: bytes) -> bytes:
         answer = decode(question.api_key, question.version, memoryview(b"".join(parts)))
         if not isinstance(answer, ShareFetchResponse):
             return held
         old = tail_of(answer, question.version)
-        if not held.endswith(old) or not await self._move_all(answer):
+        if not held.endswith(old) or not self._move_all(answer):
             return held
         return held[: -len(old)] + tail_of_length(answer, question.version, len(old))
 
-    async def _move_all(self, answer: object) -> bool:
+    def _move_all(self, answer: object) -> bool:
         found = list(places(answer))
         for place in found:
-            place.host, place.port = await self._move(place.host, place.port)
+            place.host, place.port = self._move(place.host, place.port)
         return bool(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from time import time
 
 import anyio
@@ -18,7 +18,7 @@ from kshare.errors import ConfigError, KshareError
 from kshare.net.addresses import Address, format_address
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
-from kshare.trace.backlog import Backlog
+from kshare.trace.pump import Pump
 from kshare.trace.relay import Endpoint, Relay, Watcher
 from kshare.trace.upstream import Upstream
 
@@ -36,7 +36,7 @@ class Proxy:
         self._upstream = Upstream(settings)
         self._ports: dict[Address, int] = {}
         self._first_port = listen[1]
-        self._backlog = Backlog()
+        self._pump = Pump()
         self._tasks: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[Address] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -46,10 +46,11 @@ class Proxy:
         self._first_port = listener.getsockname()[1]
         if len(bootstrap) == 1:
             self._ports[bootstrap[0]] = self._first_port
-        async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._backlog.run)
-            self._tasks.start_soon(self._serve, listener, bootstrap)
-            task_status.started((self._listen[0], self._first_port))
+        with closing(self._pump):
+            async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(self._pump.run)
+                self._tasks.start_soon(self._serve, listener, bootstrap)
+                task_status.started((self._listen[0], self._first_port))
 
     def _bind(self, port: int) -> socket.socket:
         host = self._listen[0]
@@ -108,10 +109,11 @@ class Proxy:
                 self._watcher.note(str(error))
                 return
 
-            async def move(host: str, port: int) -> Endpoint:
+            def move(host: str, port: int) -> Endpoint:
                 return here, self._port_for((host, port))
 
             async with server:
                 name = format_address(address)
                 tap = self._watcher.opened(whence, where, name, time())
-                await Relay(client, server, name, tap, move, self._watcher.note, self._backlog).run()
+                sockets = client.socket, server.socket
+                await Relay(*sockets, name, tap, move, self._watcher.note, self._pump).run()

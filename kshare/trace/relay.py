@@ -6,22 +6,23 @@ what the client was told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import time
 from typing import Protocol
 
 import anyio
-from anyio.abc import ByteStream
 
 from kshare.errors import DecodeError
-from kshare.net.tcp import TcpStream
 from kshare.trace.answers import AnswerStream, Move
-from kshare.trace.backlog import Backlog
 from kshare.trace.heads import Asked, HeadReader
+from kshare.trace.pump import READABLE, WRITABLE, Pump
 
-_CHUNK = 256 * 1024
 _TLS_HELLO = b"\x16\x03"
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Endpoint = tuple[str, int]
 
@@ -29,9 +30,9 @@ Endpoint = tuple[str, int]
 class Tap(Protocol):
     """Gets what one connection carries, behind its back."""
 
-    def client_sends(self, data: bytes | memoryview, time: float) -> None: ...
+    def client_sends(self, data: bytes, time: float) -> None: ...
 
-    def server_sends(self, data: bytes | memoryview, time: float) -> None: ...
+    def server_sends(self, data: bytes, time: float) -> None: ...
 
     def closed(self, time: float, *, by_client: bool) -> None: ...
 
@@ -47,79 +48,164 @@ class Watcher(Protocol):
 
 
 class Relay:
+    """Of two sockets that don't block. It doesn't close them."""
+
     def __init__(
         self,
-        client: TcpStream,
-        server: ByteStream,
+        client: socket.socket,
+        server: socket.socket,
         name: str,
         tap: Tap,
         move: Move,
         note: Callable[[str], None],
-        backlog: Backlog,
+        pump: Pump,
     ) -> None:
         self._client = client
         self._server = server
         self._name = name
         self._tap = tap
-        self._move = move
         self._note = note
-        self._backlog = backlog
+        self._pump = pump
         self._heads = HeadReader()
         self._asked: dict[int, Asked] = {}
-        self._ended_by_client = True
+        self._answered = AnswerStream(self._asked, move)
+        self._requests = _Lane(client, server, pump.room, self._pass_request)
+        self._answers = _Lane(server, client, pump.room, self._pass_answer)
+        self._has_begun = False
+        self._ended_by_client: bool | None = None
+        self._ended = anyio.Event()
 
     async def run(self) -> None:
         """Until either side hangs up."""
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_end, self._pass_requests, tasks.cancel_scope, True)
-                tasks.start_soon(self._until_end, self._pass_answers, tasks.cancel_scope, False)
+            self._go_on()
+            await self._ended.wait()
         finally:
-            self._backlog.look()
-        self._tap.closed(time(), by_client=self._ended_by_client)
+            self._pump.forget(self._client)
+            self._pump.forget(self._server)
+            self._pump.look()
+        self._tap.closed(time(), by_client=bool(self._ended_by_client))
 
-    async def _until_end(
-        self, run: Callable[[], Awaitable[None]], both: anyio.CancelScope, is_client: bool
-    ) -> None:
+    # --- what the pump calls
+
+    def _client_ready(self, events: int) -> None:
+        self._work(events, self._requests, self._answers)
+
+    def _server_ready(self, events: int) -> None:
+        self._work(events, self._answers, self._requests)
+
+    def _work(self, events: int, reading: _Lane, writing: _Lane) -> None:
         try:
-            await run()
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            if events & WRITABLE:
+                self._attempt(writing, writing.flush)
+            if events & READABLE:
+                self._attempt(reading, reading.read)
+        except _Over:
+            self._ended.set()
+            self._pump.forget(self._client)
+            self._pump.forget(self._server)
+        else:
+            self._go_on()
+
+    def _attempt(self, lane: _Lane, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (OSError, EOFError):
             pass
         except DecodeError as error:
             self._note(
                 f"{self._name} answers what is no answer of Kafka's, so the connection was closed: {error}"
             )
-        if not both.cancel_called:
-            self._ended_by_client = is_client
-            both.cancel()
-
-    async def _pass_requests(self) -> None:
-        chunk = await self._client.receive(_CHUNK)
-        if chunk.startswith(_TLS_HELLO):
-            self._note(
-                "a client speaks TLS: have it speak plainly to this proxy, and give TLS to the cluster by "
-                "--command-config"
-            )
+        else:
             return
-        while True:
-            self._backlog.add(partial(self._tap.client_sends, chunk, time()))
-            for asked in self._heads.feed(chunk):
-                self._asked[asked.correlation_id] = asked
-            await self._server.send(chunk)
-            self._backlog.look()
-            chunk = await self._client.receive(_CHUNK)
+        self._ended_by_client = lane is self._requests
+        raise _Over
 
-    async def _pass_answers(self) -> None:
-        answers = AnswerStream(self._asked, self._move)
-        while True:
-            chunk = await _receive(self._server)
-            self._backlog.add(partial(self._tap.server_sends, chunk, time()))
-            async for piece in answers.feed(chunk):
-                await self._client.send(piece)
+    def _go_on(self) -> None:
+        requests, answers = self._requests, self._answers
+        self._pump.watch(self._client, _interest(requests, answers), self._client_ready)
+        self._pump.watch(self._server, _interest(answers, requests), self._server_ready)
+
+    # --- what passes
+
+    def _pass_request(self, data: bytes) -> Iterable[bytes]:
+        if not self._has_begun:
+            self._has_begun = True
+            if data.startswith(_TLS_HELLO):
+                self._note(
+                    "a client speaks TLS: have it speak plainly to this proxy, and give TLS to the cluster by "
+                    "--command-config"
+                )
+                raise EOFError
+        for asked in self._heads.feed(data):
+            self._asked[asked.correlation_id] = asked
+        self._pump.look_later(partial(self._tap.client_sends, data, time()), has_asked=True)
+        return (data,)
+
+    def _pass_answer(self, data: bytes) -> Iterable[bytes | memoryview]:
+        self._pump.look_later(partial(self._tap.server_sends, data, time()), has_asked=False)
+        return self._answered.feed(data)
 
 
-async def _receive(stream: ByteStream) -> bytes | memoryview:
-    if not isinstance(stream, TcpStream):
-        return await stream.receive(_CHUNK)
-    room = memoryview(bytearray(_CHUNK))
-    return room[: await stream.receive_into(room)]
+class _Over(Exception):
+    """Of the connection."""
+
+
+class _Lane:
+    """One direction. Reads no more than can be written: EOFError when there is nothing more to read."""
+
+    def __init__(
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        room: memoryview,
+        pass_on: Callable[[bytes], Iterable[bytes | memoryview]],
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._room = room
+        self._pass_on = pass_on
+        self._unsent: deque[memoryview] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self._unsent)
+
+    def read(self) -> None:
+        """What has come, and passes it on."""
+        while not self._unsent:
+            try:
+                count = self._source.recv_into(self._room)
+            except _WOULD_BLOCK:
+                return
+            if not count:
+                raise EOFError
+            data = bytes(self._room[:count])
+            self._unsent.extend(memoryview(piece) for piece in self._pass_on(data) if piece)
+            self._write()
+            if not (isinstance(self._source, ssl.SSLSocket) and self._source.pending()):
+                return  # what else has come, makes itself heard
+
+    def flush(self) -> None:
+        """There is room again."""
+        self._write()
+        self.read()
+
+    def _write(self) -> None:
+        while self._unsent:
+            try:
+                sent = (
+                    self._sink.send(self._unsent[0])
+                    if len(self._unsent) == 1
+                    else self._sink.sendmsg(self._unsent)
+                )
+            except _WOULD_BLOCK:
+                return
+            while self._unsent and sent >= len(self._unsent[0]):
+                sent -= len(self._unsent.popleft())
+            if sent:
+                self._unsent[0] = self._unsent[0][sent:]
+
+
+def _interest(reading: _Lane, writing: _Lane) -> int:
+    return (0 if reading.is_full else READABLE) | (WRITABLE if writing.is_full else 0)

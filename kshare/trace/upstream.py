@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import anyio
-from anyio.abc import ByteStream
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError
 from kshare.net import sasl, tcp, tls
@@ -18,6 +17,7 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.foreign import lost, unreachable
 from kshare.net.frame_reader import FrameReader
 from kshare.net.settings import NetSettings
+from kshare.net.tcp import TcpStream
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.message import Message, Request
@@ -30,7 +30,7 @@ class Upstream:
         self._settings = settings
         self._context: ssl.SSLContext | None = None
 
-    async def open(self, addresses: Sequence[Address]) -> tuple[ByteStream, Address, tuple[str, int]]:
+    async def open(self, addresses: Sequence[Address]) -> tuple[TcpStream, Address, tuple[str, int]]:
         """A stream that requests can be sent on, to the first address that answers; which one, and where that is."""
         problem: KshareError = ConnectionLost("there is no address to connect to")
         for address in addresses:
@@ -45,16 +45,16 @@ class Upstream:
                 problem = error
         raise problem
 
-    async def _open(self, address: Address) -> tuple[ByteStream, tuple[str, int]]:
+    async def _open(self, address: Address) -> tuple[TcpStream, tuple[str, int]]:
         host, port = address
         peer = format_address(address)
         security = self._settings.security
         if security.tls and self._context is None:
             self._context = await anyio.to_thread.run_sync(tls.make_context, security)
-        stream: ByteStream | None = None
+        stream: TcpStream | None = None
         try:
-            stream = connected = await tcp.connect(host, port)
-            where = connected.peer
+            stream = await tcp.connect(host, port)
+            where = stream.peer
             if self._context is not None:
                 stream = await tls.wrap(stream, self._context, host)
             if security.sasl_mechanism:
@@ -72,7 +72,7 @@ class Upstream:
 class _Asker:
     """Asks one question after another."""
 
-    def __init__(self, stream: ByteStream, settings: NetSettings, peer: str) -> None:
+    def __init__(self, stream: TcpStream, settings: NetSettings, peer: str) -> None:
         self._stream = stream
         self._settings = settings
         self._peer = peer

@@ -1,0 +1,100 @@
+"""What moves bytes from socket to socket, of all connections: a loop of its own over all their sockets.
+
+A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
+sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
+
+Decides when what was passed on is looked at: looking takes about as long as the next request needs to come, so that is
+passed on first, and then there is time while the broker works. Where no request comes, after a while.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from time import monotonic
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+READABLE, WRITABLE = EVENT_READ, EVENT_WRITE
+
+_CHUNK = 256 * 1024
+_IDLE_S = 0.005
+"""How long everything else in this process waits for a next event, and how soon what was passed on is looked at."""
+_BURST_S = 0.02
+"""How long everything else waits while there is no end of events."""
+_LARGEST_PIECE = 31 * 1024 * 1024
+_MOST_LOOKS = 256
+"""With more than that, looking goes first: what is passed on meanwhile has to wait, and memory doesn't grow."""
+
+
+class Pump:
+    def __init__(self) -> None:
+        _have_memory_kept()
+        self.room = memoryview(bytearray(_CHUNK))
+        """To receive into, for whoever's turn it is."""
+        self._selector = DefaultSelector()
+        self._interests: dict[socket.socket, int] = {}
+        self._looks: deque[Callable[[], None]] = deque()
+        self._is_time_to_look = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            if not self._looks:
+                await anyio.wait_readable(self._selector)
+            self._move(monotonic() + _BURST_S)
+            await checkpoint()
+
+    def close(self) -> None:
+        """When nobody is watched any more."""
+        self._selector.close()
+
+    def watch(self, connected: socket.socket, interest: int, on_ready: Callable[[int], None]) -> None:
+        """Calls `on_ready` with what the socket is ready for."""
+        before = self._interests.get(connected, 0)
+        if interest == before:
+            return
+        self._interests[connected] = interest
+        if not before:
+            self._selector.register(connected, interest, on_ready)
+        elif interest:
+            self._selector.modify(connected, interest, on_ready)
+        else:
+            self._selector.unregister(connected)
+
+    def forget(self, connected: socket.socket) -> None:
+        if self._interests.pop(connected, 0):
+            self._selector.unregister(connected)
+
+    def look_later(self, look: Callable[[], None], *, has_asked: bool) -> None:
+        """Keeps the order. `has_asked`: this was a request, and now the broker has to work."""
+        self._looks.append(look)
+        self._is_time_to_look |= has_asked
+
+    def look(self) -> None:
+        """At everything, the oldest first: no answer before its question."""
+        while self._looks:
+            self._looks.popleft()()
+
+    def _move(self, until: float) -> None:
+        """Until there is nothing to do for a while."""
+        while monotonic() < until:
+            has_time = self._looks and self._is_time_to_look
+            ready = self._selector.select(0 if has_time else _IDLE_S)
+            for key, events in ready:
+                if key.fileobj in self._interests:
+                    key.data(events)
+            if not ready and not self._looks:
+                return
+            if not ready or len(self._looks) > _MOST_LOOKS:
+                self._looks.popleft()()
+                self._is_time_to_look = bool(self._looks)
+
+
+def _have_memory_kept() -> None:
+    """What was passed on is freed soon, and in its place comes the next. glibc gives such pieces back to the system,
+    and to get new ones costs more than all that is done with them; unless it has seen a large one come and go."""
+    bytes(_LARGEST_PIECE)
