@@ -7,8 +7,9 @@
 The same consumer as `kshare.ShareConsumer`, run by an event loop in a thread of its own; the same options, records and
 batches, and the same rules for what is accepted when. The two threads meet once a batch, not once a record: records are
 read in the thread that iterates. What is decided about them isn't written into the leases from there, since the loop
-works on those all the time; it is queued, and the loop writes it: at once while little comes, every few milliseconds
-while much does, and always before it hands out the next batch, commits or closes.
+works on those all the time; it lies on a desk, and the loop writes it: at once while little comes, every few
+milliseconds while much does, and always before it hands out the next batch, commits or closes. What a loop accepts
+by going on isn't even queued: the desk knows how far it has come.
 
 Records may be settled from any thread. Only one at a time may iterate. `on_settled` and `observer` are called in the
 loop's thread.
@@ -30,7 +31,6 @@ from kshare.client.consumer import Servers, TopicPartition
 from kshare.client.consumer import ShareConsumer as _Consumer
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, ValueT
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.client.streams import Shelf
 from kshare.errors import KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
@@ -77,7 +77,7 @@ class ShareConsumer(Generic[RecordT_co]):
         self._handed: ShareBatch | None = None
         self._in_hand: ShareRecord | ShareBatch | None = None
         self._turn = anyio.Lock()
-        self._shelf = Shelf()
+        self._walk: Iterator[ShareRecord] = iter(())
 
     def __enter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
@@ -115,16 +115,25 @@ class ShareConsumer(Generic[RecordT_co]):
     def __iter__(self) -> Iterator[RecordT_co]:
         """Record by record. A loop that was left goes on where it was left, after the record then at hand."""
         self._give_back()
-        shelf, is_implicit = self._shelf, self._consumer.is_implicit
+        records = self._accepting() if self._consumer.is_implicit else self._walking()
+        return cast("Iterator[RecordT_co]", records)
+
+    def _walking(self) -> Iterator[ShareRecord]:
         while True:
-            record = shelf.next_held()
-            while record is None:
-                shelf.put(self._next_batch())
-                record = shelf.next_held()
-            self._in_hand = record
-            yield cast("RecordT_co", record)
-            if is_implicit:
-                self._desk.settle_if_held(record.batch.lease, record.offset, ACCEPT)
+            yield from self._walk
+            self._walk = iter(self._next_batch())
+
+    def _accepting(self) -> Iterator[ShareRecord]:
+        while True:
+            passage: _Passage | None = None
+            for record in self._walk:
+                self._in_hand = record
+                passage = passage or self._desk.begin(record)
+                yield record
+                passage.passed = record.offset
+                if not self._desk.is_attended:
+                    self._desk.attend()
+            self._walk = iter(self._next_batch())
 
     def batches(self) -> Iterator[ShareBatch]:
         """Batch by batch: records of one partition that were acquired together."""
@@ -140,6 +149,7 @@ class ShareConsumer(Generic[RecordT_co]):
         left, self._in_hand = self._in_hand, None
         if left is None or not self._consumer.is_implicit:
             return
+        self._desk.end()
         if isinstance(left, ShareBatch):
             left.release()
         else:
@@ -189,45 +199,102 @@ class ShareConsumer(Generic[RecordT_co]):
             future.cancel()
 
 
+class _Passage:
+    """How far a loop has come in a lease. The user's thread moves `passed`, the loop's everything else."""
+
+    __slots__ = ("_lease", "_next", "passed")
+
+    def __init__(self, first: ShareRecord) -> None:
+        self._lease = first.batch.lease
+        self._next = first.offset
+        self.passed = first.offset - 1
+        """The last offset that the loop came back from."""
+
+    def accept(self, last: int, kind: int = ACCEPT) -> None:
+        """Up to this one, what isn't decided."""
+        for offset in range(self._next, last + 1):
+            self._lease.decide_if_held(offset, kind)
+        self._next = max(self._next, last + 1)
+
+    @property
+    def is_behind(self) -> bool:
+        return self._next <= self.passed
+
+
+_Decide = Callable[[Any, int, int], object]
+_decide: _Decide = Lease.decide
+_decide_if_held: _Decide = Lease.decide_if_held
+_accept: _Decide = _Passage.accept
+
+
+def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
+    lease.decide_held(kind)
+
+
 class _Desk:
-    """Where decisions wait for the loop's thread. May be called in any thread, but for `clear` and `close`."""
+    """Where decisions wait for the loop's thread. May be called in any thread, but for `clear` and `close`.
+
+    Each is a function, what it is called on, an offset and a type: so thousands wait cheaply, in the order they came.
+    """
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
-        self._decided: deque[tuple[Callable[..., object], tuple[int, ...]]] = deque()
-        self._is_attended = False
+        self._decided: deque[tuple[_Decide, Any, int, int]] = deque()
+        self._passage: _Passage | None = None
         self._is_closed = False
+        self.is_attended = False
+        """Somebody looks again soon."""
 
     def settle(self, lease: Lease, offset: int, kind: int) -> bool:
         """False when it is too late. What comes too late only now, on the way to the loop, is as good as expired."""
         if not lease.can_decide(offset):
             return False
-        self._put(lease.decide, offset, kind)
+        self._decided.append((_decide, lease, offset, kind))
+        if not self.is_attended:
+            self.attend()
         return True
 
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
-        self._put(lease.decide_if_held, offset, kind)
+        self._decided.append((_decide_if_held, lease, offset, kind))
+        self.attend()
 
     def settle_all(self, lease: Lease, kind: int) -> None:
-        self._put(lease.decide_held, kind)
+        self._decided.append((_decide_all, lease, 0, kind))
+        self.attend()
+
+    def begin(self, first: ShareRecord) -> _Passage:
+        """A loop came to this record, and accepts what it passes from here on."""
+        self.end()
+        self._passage = _Passage(first)
+        return self._passage
+
+    def end(self) -> None:
+        """It passes no more of them: what is decided from now on comes after what it accepted."""
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            self._decided.append((_accept, passage, passage.passed, ACCEPT))
+            self.attend()
 
     def clear(self) -> None:
         """In the loop's thread."""
+        passage = self._passage
+        # First: what the user said of a record, it said before it passed it, and that counts.
+        passed = passage.passed if passage else 0
         for _ in range(len(self._decided)):
-            function, arguments = self._decided.popleft()
-            function(*arguments)
+            decide, subject, offset, kind = self._decided.popleft()
+            decide(subject, offset, kind)
+        if passage:
+            passage.accept(passed)
 
     def close(self) -> None:
         """In the loop's thread. What is decided from now on is as good as unsaid: all leases end."""
         self._is_closed = True
         self.clear()
 
-    def _put(self, function: Callable[..., object], *arguments: int) -> None:
-        if self._is_closed:
-            return
-        self._decided.append((function, arguments))
-        if not self._is_attended:
-            self._is_attended = True
+    def attend(self) -> None:
+        """Have the loop look, if nobody does."""
+        if not self.is_attended and not self._is_closed:
+            self.is_attended = True
             self._portal.start_task_soon(self._attend)
 
     async def _attend(self) -> None:
@@ -235,8 +302,13 @@ class _Desk:
         while True:
             self.clear()
             await anyio.sleep(_GATHER_S)
-            if not self._decided:
-                self._is_attended = False
-                if not self._decided:
+            if not self._has_news:
+                self.is_attended = False
+                if not self._has_news:
                     return
-                self._is_attended = True
+                self.is_attended = True
+
+    @property
+    def _has_news(self) -> bool:
+        passage = self._passage
+        return bool(self._decided) or (passage is not None and passage.is_behind)

@@ -103,6 +103,42 @@ async def test_every_word_reaches_the_broker_and_commit_says_so() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
 
 
+async def test_what_was_said_of_a_record_counts_more_than_that_the_loop_passed_it() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            if record.offset == 1:
+                record.reject()
+            if record.offset == 4:
+                break
+
+    async with filled(5).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED, ACCEPTED, AVAILABLE]
+
+
+async def test_a_loop_that_goes_on_accepts_nothing_that_it_did_not_hand_out() -> None:
+    """Neither what couldn't be read, nor what the last loop had in hand."""
+
+    def read(data: bytes) -> int:
+        if data == b"2":
+            raise ValueError
+        return int(data)
+
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        seen: list[Any] = [next(iter(consumer)).value]
+        with pytest.raises(DeserializationFailed):
+            seen += [record.value for record in consumer]
+        for record in consumer:
+            seen.append(record.value)
+            if record.offset == 4:
+                break
+        return seen
+
+    async with filled(5).running() as cluster:
+        assert await in_thread(work, cluster, value_deserializer=read) == [0, 3, 4]
+        assert cluster.topics["t"].states == [AVAILABLE, ACCEPTED, AVAILABLE, ACCEPTED, AVAILABLE]
+
+
 async def test_batches_are_accepted_when_the_loop_comes_back() -> None:
     def work(consumer: sync.ShareConsumer) -> list[list[int]]:
         seen = []
