@@ -1,6 +1,8 @@
 # C types for streams.py. A coroutine keeps its variables in an object of its own: they can't have C types from here.
 
 cimport cython
+cimport kshare.client.shortcut as shortcut
+from kshare.client.awaiting cimport NextRecord, Records
 from kshare.client.record cimport Handles, ShareBatch, ShareRecord
 
 
@@ -20,10 +22,14 @@ cdef class BatchStream:
     cdef ShareBatch _in_hand
 
 
-@cython.final
-cdef class RecordStream:
+cdef class RecordStream(Records):
     cdef object _source
     cdef bint _is_implicit
     cdef ShareRecord _in_hand
     cdef Shelf _shelf
     cdef Py_ssize_t _left
+
+    cpdef ShareRecord take(self)
+
+    @cython.locals(record=ShareRecord)
+    cdef _put_down(self)

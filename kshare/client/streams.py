@@ -4,7 +4,7 @@ Classes and not async generators: those, left by a `break`, would have to be clo
 In implicit mode what was handed out is accepted when the next is asked for, and at no other moment. However a loop is
 left, what it had in hand isn't accepted: it is given back when the next loop begins, or the consumer is closed.
 
-Compiled through `streams.pxd`: a record that is there costs a coroutine that ends at once, and no more. So that such a
+Compiled through `streams.pxd`: a record that is there is taken without a coroutine (see `awaiting`). So that such a
 loop doesn't keep everybody else from running, it lets them every so many records.
 """
 
@@ -14,6 +14,8 @@ from typing import Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
+import kshare.client.shortcut as shortcut
+from kshare.client.awaiting import NextRecord, Records
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.state.lease import ACCEPT, RELEASE
 
@@ -92,12 +94,13 @@ class Shelf:
         return None
 
 
-class RecordStream:
+class RecordStream(Records):
     """Record by record."""
 
     __slots__ = ("_in_hand", "_is_implicit", "_left", "_shelf", "_source")
 
     def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
+        super().__init__()
         shelf.begin()
         self._source = source
         self._shelf = shelf
@@ -105,15 +108,16 @@ class RecordStream:
         self._in_hand: ShareRecord | None = None
         self._left = 0
 
-    def __aiter__(self) -> Self:
-        return self
+    def take(self) -> ShareRecord | None:
+        self._put_down()
+        if self._left == 0:
+            return None
+        self._left -= 1
+        self._in_hand = self._shelf.next_held()
+        return self._in_hand
 
-    async def __anext__(self) -> ShareRecord:
-        record = self._in_hand
-        if record is not None:
-            if self._is_implicit:
-                record.batch.lease.decide_if_held(record.offset, ACCEPT)
-            self._in_hand = None
+    async def wait(self) -> ShareRecord:
+        self._put_down()
         if self._left == 0:
             await checkpoint()
             self._left = self._source.stretch()
@@ -125,6 +129,16 @@ class RecordStream:
         self._in_hand = record
         return record
 
+    def _put_down(self) -> None:
+        record = self._in_hand
+        if record is not None:
+            self._in_hand = None
+            if self._is_implicit:
+                record.batch.lease.decide_if_held(record.offset, ACCEPT)
+
     def __del__(self) -> None:
         if self._in_hand is not None and self._is_implicit:
             self._shelf.leave(self._in_hand)
+
+
+shortcut.await_quickly(NextRecord)

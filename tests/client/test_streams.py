@@ -39,6 +39,9 @@ class Batches:
         self.given.append(self._batches.pop(0))
         return self.given[-1]
 
+    def bring(self, batch: ShareBatch) -> None:
+        self._batches.append(batch)
+
     def stretch(self) -> int:
         return 2
 

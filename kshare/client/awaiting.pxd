@@ -1,0 +1,23 @@
+# C types for awaiting.py.
+
+cimport cython
+from kshare.client.record cimport ShareRecord
+
+
+cdef class Records:
+    cdef NextRecord _spare
+
+    cpdef ShareRecord take(self)
+
+    cdef finish(self, NextRecord one)
+
+
+@cython.final
+cdef class NextRecord:
+    cdef Records records
+    cdef object _waiting
+
+    @cython.locals(record=ShareRecord, records=Records)
+    cdef ShareRecord take(self)
+
+    cdef waiting(self)

@@ -1,0 +1,99 @@
+"""One record after the other by `anext`, without a coroutine for each: that took longer than all else done for one.
+
+Decides nothing: how a record is taken, or waited for, is the subclass's. Compiled through `awaiting.pxd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from typing import Any, Self
+
+from kshare.client.record import ShareRecord
+
+
+class Records:
+    """What is iterated over."""
+
+    __slots__ = ("_spare",)
+
+    def __init__(self) -> None:
+        self._spare: NextRecord | None = None
+
+    def take(self) -> ShareRecord | None:
+        """The next record, if nothing has to be waited for."""
+        raise NotImplementedError
+
+    async def wait(self) -> ShareRecord:
+        """The next record, when it is there."""
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> NextRecord:
+        one = self._spare
+        if one is None:
+            one = NextRecord()
+        self._spare = None
+        one.records = self
+        return one
+
+    def finish(self, one: NextRecord) -> None:
+        """Its record is there: the next `anext` may have it, for not even such a one need be made for each record."""
+        one.records = None
+        self._spare = one
+
+
+class NextRecord:
+    """What `anext` gives: in all but name a coroutine of `wait`, which isn't made if the record can be taken.
+
+    Like a coroutine it does nothing before it is awaited, and may be awaited once.
+    """
+
+    __slots__ = ("_waiting", "records")
+
+    def __init__(self) -> None:
+        self.records: Records | None = None
+        """None once it has been awaited."""
+        self._waiting: Coroutine[Any, Any, ShareRecord] | None = None
+
+    def __await__(self) -> Generator[Any, Any, ShareRecord]:
+        return self
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """What `await` calls, where `shortcut` hasn't told it better."""
+        record = self.take()
+        if record is not None:
+            raise StopIteration(record)
+        return self.waiting().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self.waiting().throw(*error)
+
+    def close(self) -> None:
+        self.records = None
+        if self._waiting is not None:
+            self._waiting.close()
+
+    def take(self) -> ShareRecord | None:
+        records = self.records
+        if records is None:
+            return None
+        record = records.take()
+        if record is not None:
+            records.finish(self)
+        return record
+
+    def waiting(self) -> Coroutine[Any, Any, ShareRecord]:
+        if self._waiting is None:
+            if self.records is None:
+                raise RuntimeError("it has been awaited already")
+            self._waiting = self.records.wait()
+            self.records = None
+        return self._waiting
