@@ -75,7 +75,8 @@ class Pace:
     """Seconds between heartbeats when it isn't the coordinator who names them."""
 
     first_soon: float = 0.1
-    longest_soon: float = 0.25
+    longest_soon: float = 0.2
+    """Kafka assigns a second after the join: so one asks just after that, not just before."""
     soon_for: float = 4.0
     """How long an assignment is asked for soon; where none comes, there may be more members than partitions."""
     first_pause: float = 0.1
