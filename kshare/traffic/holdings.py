@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kshare.traffic.latencies import Latencies
 from kshare.traffic.ranges import Ranges
@@ -85,6 +85,10 @@ class Session:
                 yield partition, piece.size, piece.value
 
 
+_NONE_HELD: Final = Ranges[Lease]()
+_NO_PAST: Final = Ranges[Standing]()
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     group: str
@@ -110,21 +114,24 @@ class Member:
     latencies: Latencies = field(default_factory=Latencies)
 
     def judge(self, ack: Acknowledged, session: Session | None, now: float) -> list[Judged]:
-        found = []
-        held = session.held.get(ack.partition) if session else None
-        for first, last, kind in ack.runs() if ack.is_well_formed else ():
-            for piece in (held or Ranges[Lease]()).look(first, last):
-                if piece.value is not None:
-                    standing = Standing.EXPIRED if now > piece.value.deadline else Standing.HELD
-                    found.append(Judged(ack.partition, piece.first, piece.last, kind, standing, piece.value))
+        if not ack.is_well_formed:
+            return []
+        found: list[Judged] = []
+        partition = ack.partition
+        held = session.held.get(partition, _NONE_HELD) if session else _NONE_HELD
+        for run_first, run_last, kind in ack.runs():
+            for first, last, lease in held.look(run_first, run_last):
+                if lease is not None:
+                    standing = Standing.EXPIRED if now > lease.deadline else Standing.HELD
+                    found.append(Judged(partition, first, last, kind, standing, lease))
                 else:
-                    found += self._unheld(ack.partition, piece.first, piece.last, kind, session)
+                    found += self._unheld(partition, first, last, kind, session)
         return found
 
     def _unheld(
         self, partition: Partition, first: int, last: int, kind: int, session: Session | None
     ) -> Iterator[Judged]:
-        past = self.past.get(partition) or Ranges[Standing]()
+        past = self.past.get(partition, _NO_PAST)
         unseen = session is None or session.is_partial
         for piece in past.look(first, last):
             standing = piece.value
@@ -144,7 +151,10 @@ class Member:
 
     def remember(self, partition: Partition, first: int, last: int, standing: Standing) -> None:
         """Why these offsets aren't held any more."""
-        self.past.setdefault(partition, Ranges(_MOST_REMEMBERED)).put(first, last, standing)
+        past = self.past.get(partition)
+        if past is None:
+            past = self.past[partition] = Ranges(_MOST_REMEMBERED)
+        past.put(first, last, standing)
 
     def end_session(self, session: Session) -> None:
         """All that it held goes back to the group."""

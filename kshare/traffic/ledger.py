@@ -66,7 +66,8 @@ class Ledger:
         )
         for ack in turn.acknowledged:
             step.judged += member.judge(ack, session, exchange.asked_at)
-        step.standings.update(one.standing for one in step.judged)
+        if step.judged:
+            step.standings.update([one.standing for one in step.judged])
         _count(step)
         if turn.is_answered:
             self._apply(step)
@@ -113,9 +114,10 @@ class Ledger:
 
     def _member(self, group: str, member_id: str, exchange: Exchange) -> Member:
         key = (group, member_id)
-        if key not in self.members:
-            self.members[key] = Member(group, member_id, exchange.client_id)
-        return self.members[key]
+        member = self.members.get(key)
+        if member is None:
+            member = self.members[key] = Member(group, member_id, exchange.client_id)
+        return member
 
     # --- what a turn changes
 
@@ -148,23 +150,21 @@ class Ledger:
     def _settle(self, step: Step, session: Session) -> None:
         turn, member = step.turn, step.member
         refused = turn.refused()
-        for one in step.judged:
-            held = session.held.get(one.partition)
-            if one.partition in refused:
-                if one.standing is Standing.EXPIRED and held:
-                    held.take(one.first, one.last)
-                    member.remember(one.partition, one.first, one.last, Standing.EXPIRED)
-                continue
-            if one.type == RENEW and one.lease and held:
-                deadline = turn.exchange.ended_at + turn.lock_ms / 1000
-                lease = Lease(
-                    one.lease.acquired_at, deadline, one.lease.delivery_count, one.lease.renewals + 1
-                )
-                held.put(one.first, one.last, lease)
-            elif one.type != RENEW:
+        for partition, first, last, kind, standing, old in step.judged:
+            held = session.held.get(partition)
+            if partition in refused:
+                if standing is Standing.EXPIRED and held:
+                    held.take(first, last)
+                    member.remember(partition, first, last, Standing.EXPIRED)
+            elif kind != RENEW:
                 if held:
-                    held.take(one.first, one.last)
-                member.remember(one.partition, one.first, one.last, Standing.SETTLED)
+                    held.take(first, last)
+                member.remember(partition, first, last, Standing.SETTLED)
+            elif old and held:
+                deadline = turn.exchange.ended_at + turn.lock_ms / 1000
+                held.put(
+                    first, last, Lease(old.acquired_at, deadline, old.delivery_count, old.renewals + 1)
+                )
 
     def _acquire(self, turn: Turn, member: Member, session: Session) -> None:
         if not turn.acquired:
@@ -172,13 +172,16 @@ class Ledger:
         now = turn.exchange.ended_at
         member.lock_ms = turn.lock_ms or member.lock_ms
         leases: dict[int, Lease] = {}
-        for one in turn.acquired:
-            lease = leases.get(one.delivery_count)
+        for partition, first, last, count in turn.acquired:
+            lease = leases.get(count)
             if lease is None:
-                lease = leases[one.delivery_count] = Lease(now, now + turn.lock_ms / 1000, one.delivery_count)
-            session.held.setdefault(one.partition, Ranges()).put(one.first, one.last, lease)
-            if one.partition in member.past:
-                member.past[one.partition].take(one.first, one.last)
+                lease = leases[count] = Lease(now, now + turn.lock_ms / 1000, count)
+            held = session.held.get(partition)
+            if held is None:
+                held = session.held[partition] = Ranges()
+            held.put(first, last, lease)
+            if past := member.past.get(partition):
+                past.take(first, last)
 
 
 def _count(step: Step) -> None:
@@ -186,14 +189,18 @@ def _count(step: Step) -> None:
     if turn.fetch:
         member.fetches += 1
         member.longest_wait_ms = max(member.longest_wait_ms, turn.fetch.max_wait_ms)
-    for one in turn.acquired:
-        member.acquired += one.size
-        member.redelivered += one.size if one.delivery_count > 1 else 0
+    for _, first, last, count in turn.acquired:
+        member.acquired += last - first + 1
+        member.redelivered += last - first + 1 if count > 1 else 0
     refused = turn.refused()
-    for judged in step.judged:
-        if turn.error or judged.partition in refused:
-            member.refused += judged.size
+    settled: dict[float, int] = {}
+    for partition, first, last, kind, _, lease in step.judged:
+        size = last - first + 1
+        if turn.error or partition in refused:
+            member.refused += size
             continue
-        member.acknowledged[judged.type] = member.acknowledged.get(judged.type, 0) + judged.size
-        if judged.lease and judged.type != RENEW:
-            member.latencies.add(turn.exchange.asked_at - judged.lease.acquired_at, judged.size)
+        member.acknowledged[kind] = member.acknowledged.get(kind, 0) + size
+        if lease and kind != RENEW:
+            settled[lease.acquired_at] = settled.get(lease.acquired_at, 0) + size
+    for acquired_at, size in settled.items():
+        member.latencies.add(turn.exchange.asked_at - acquired_at, size)

@@ -35,8 +35,11 @@ class Ranges(Generic[ValueT]):
 
     def put(self, first: int, last: int, value: ValueT) -> None:
         """In the place of whatever was there."""
-        self.take(first, last)
-        at = bisect_left(self._firsts, first)
+        if not self._pieces or self._pieces[-1].last < first:  # as it is when records come in their order
+            at = len(self._pieces)
+        else:
+            self.take(first, last)
+            at = bisect_left(self._firsts, first)
         start, end = at, at
         if at and self._pieces[at - 1].last == first - 1 and self._pieces[at - 1].value is value:
             start, first = at - 1, self._pieces[at - 1].first
@@ -49,8 +52,13 @@ class Ranges(Generic[ValueT]):
 
     def look(self, first: int, last: int) -> list[Piece[ValueT | None]]:
         """All of the range in ascending order; None for what isn't there."""
+        begin = self._begin(first)
+        if begin < len(self._pieces):
+            piece = self._pieces[begin]
+            if piece.first <= first and last <= piece.last:
+                return [Piece(first, last, piece.value)]
         found: list[Piece[ValueT | None]] = []
-        for piece in self._pieces[self._begin(first) :]:
+        for piece in self._pieces[begin:]:
             if piece.first > last:
                 break
             if piece.first > first:
@@ -73,6 +81,8 @@ class Ranges(Generic[ValueT]):
             if piece.last > last:
                 left.append(Piece(last + 1, piece.last, piece.value))
             end += 1
+        if start == end:
+            return
         self._firsts[start:end] = [piece.first for piece in left]
         self._pieces[start:end] = left
 

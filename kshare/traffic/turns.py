@@ -5,7 +5,6 @@ Decides nothing. Acknowledgement types that don't fit their range are kept as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
@@ -47,16 +46,17 @@ class Acknowledged(NamedTuple):
     def is_well_formed(self) -> bool:
         return self.last >= self.first and len(self.types) in (1, self.last - self.first + 1)
 
-    def runs(self) -> Iterator[tuple[int, int, int]]:
+    def runs(self) -> list[tuple[int, int, int]]:
         """First, last and type of neighbours that have the same one."""
         if len(self.types) == 1 or self.types.count(self.types[:1]) == len(self.types):
-            yield self.first, self.last, self.types[0]
-            return
+            return [(self.first, self.last, self.types[0])]
+        found = []
         at = self.first
         for kind, run in groupby(self.types):
             length = sum(1 for _ in run)
-            yield at, at + length - 1, kind
+            found.append((at, at + length - 1, kind))
             at += length
+        return found
 
 
 class PartitionError(NamedTuple):
@@ -86,7 +86,7 @@ class Turn:
 
     def refused(self) -> set[Partition]:
         """Partitions whose acknowledgements came to nothing."""
-        return {one.partition for one in self.errors if one.is_of_acknowledging}
+        return {one.partition for one in self.errors if one.is_of_acknowledging} if self.errors else set()
 
 
 def turn_of(exchange: Exchange) -> Turn | None:
