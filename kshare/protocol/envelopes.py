@@ -20,6 +20,7 @@ from kshare.protocol.messages.response_header import ResponseHeader
 from kshare.protocol.primitives import Buffer
 
 ResponseT = TypeVar("ResponseT", bound=Message)
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 def encode_request(
@@ -53,9 +54,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
         raise DecodeError("header.requestApiVersion", 2, f"{cls.NAME} has no version {version}")
     header_version = request_header_version(key, version, cls.is_flexible(version))
     header, pos = RequestHeader.decode_prefix(frame, header_version)
-    message, end = cls.decode_prefix(frame, version, pos)
-    _nothing_behind(frame, end)
-    return header, message
+    return header, decode_body(cls, version, frame, pos)
 
 
 def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[int, ResponseT]:
@@ -63,9 +62,15 @@ def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[
     header, pos = ResponseHeader.decode_prefix(
         frame, response_header_version(cls.API_KEY, cls.is_flexible(version))
     )
+    return header.correlation_id, decode_body(cls, version, frame, pos)
+
+
+def decode_body(cls: type[MessageT], version: int, frame: Buffer, pos: int) -> MessageT:
+    """What is behind the header, for whoever has read that."""
     message, end = cls.decode_prefix(frame, version, pos)
-    _nothing_behind(frame, end)
-    return header.correlation_id, message
+    if end != len(frame):
+        raise DecodeError("", end, f"{len(frame) - end} bytes are left over behind the message")
+    return message
 
 
 def is_version_refused(frame: Buffer) -> bool:
@@ -84,8 +89,3 @@ def known_request(api_key: int) -> type[Message] | None:
     name = messages.REQUESTS.get(api_key)
     cls: type[Message] | None = getattr(messages, name) if name else None
     return cls
-
-
-def _nothing_behind(frame: Buffer, end: int) -> None:
-    if end != len(frame):
-        raise DecodeError("", end, f"{len(frame) - end} bytes are left over behind the message")

@@ -6,21 +6,31 @@ with acks=0 isn't answered, and a SaslHandshake in version 0 is followed by toke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from kshare.errors import KshareError
-from kshare.protocol.envelopes import decode_request, decode_response, is_version_refused, known_request
-from kshare.protocol.message import Message, Request
+from kshare.protocol.envelopes import (
+    decode_body,
+    decode_request,
+    decode_response,
+    is_version_refused,
+    known_request,
+)
+from kshare.protocol.frames import request_header_version, response_header_version
+from kshare.protocol.message import Request
 from kshare.protocol.messages.produce_request import ProduceRequest
 from kshare.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kshare.traffic.cutting import Cutter
 from kshare.traffic.exchange import Connection, Exchange, Frame
-from kshare.traffic.heads import is_familiar, read_head
+from kshare.traffic.heads import Head, is_familiar, read_head
 
 _API_VERSIONS = 18
 _CORRELATION_BYTES = 4
 _MOST_STRAYS = 100
+# Mostly headers end with a byte that says so; then they needn't be read as messages, for all in them is known.
+_TAGGED_REQUEST, _TAGGED_RESPONSE = 2, 1
+_NO_TAGS = b"\0"
 
 
 class Conversation:
@@ -47,10 +57,16 @@ class Conversation:
         self._takes_tokens = False
 
     def client_sends(self, data: bytes | memoryview, time: float) -> list[Exchange]:
-        return [done for frame in self._asked.feed(data) for done in self._request(frame, time)]
+        done: list[Exchange] = []
+        for frame in self._asked.feed(data):
+            self._request(frame, time, done)
+        return done
 
     def server_sends(self, data: bytes | memoryview, time: float) -> list[Exchange]:
-        return [done for frame in self._answered.feed(data) for done in self._answer(frame, time)]
+        done: list[Exchange] = []
+        for frame in self._answered.feed(data):
+            self._answer(frame, time, done)
+        return done
 
     def client_lost(self, time: float) -> None:
         """Bytes of the client are missing here."""
@@ -71,26 +87,30 @@ class Conversation:
 
     # --- requests
 
-    def _request(self, frame: memoryview, time: float) -> Iterator[Exchange]:
+    def _request(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         head = read_head(frame)
         if head is None or (self._takes_tokens and not is_familiar(head)):
-            yield from self._no_request(frame, time)
+            self._no_request(frame, time, done)
             return
         self.is_kafka = True
         self._takes_tokens = False
-        exchange = Exchange(self.connection, *head, time, frame)
+        exchange = self._begun(head, frame, time)
         self._tell(frame, time, exchange, is_request=True)
-        _decode_request(exchange)
+        _decode_request(exchange, head)
         if isinstance(exchange.request, ProduceRequest) and exchange.request.acks == 0:
             exchange.expects_answer = False
-            yield exchange
+            done.append(exchange)
             return
         earlier = self._pending.pop(exchange.correlation_id, None)
         if earlier is not None:
-            yield earlier
+            done.append(earlier)
         self._pending[exchange.correlation_id] = exchange
 
-    def _no_request(self, frame: memoryview, time: float) -> Iterator[Exchange]:
+    def _begun(self, head: Head, frame: memoryview, time: float) -> Exchange:
+        key, version, correlation_id, client_id, _ = head
+        return Exchange(self.connection, key, version, correlation_id, client_id, time, frame)
+
+    def _no_request(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         exchange = Exchange(self.connection, -1, 0, 0, None, time, frame, is_token=self._takes_tokens)
         self._tell(frame, time, exchange, is_request=True)
         if self._takes_tokens:
@@ -102,16 +122,16 @@ class Conversation:
         exchange.expects_answer = False
         self._asked.lose()
         self._has_holes = True
-        yield exchange
+        done.append(exchange)
 
     # --- answers
 
-    def _answer(self, frame: memoryview, time: float) -> Iterator[Exchange]:
+    def _answer(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         if self._tokens:
             exchange = self._tokens.pop(0)
             exchange.answered_at, exchange.response_frame = time, frame
             self._tell(frame, time, exchange, is_request=False)
-            yield exchange
+            done.append(exchange)
             return
         correlation_id = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
         found = self._pending.get(correlation_id) if len(frame) >= _CORRELATION_BYTES else None
@@ -121,7 +141,7 @@ class Conversation:
                 self._strays.append(self._stray(frame, time))
             return
         if self._has_holes:
-            yield from self._overtaken(correlation_id)
+            self._overtaken(correlation_id, done)
         del self._pending[correlation_id]
         found.answered_at, found.response_frame = time, frame
         self._tell(frame, time, found, is_request=False)
@@ -129,21 +149,21 @@ class Conversation:
         response = found.response
         if isinstance(response, SaslHandshakeResponse) and found.version == 0 and not response.error_code:
             self._takes_tokens = True
-        yield found
+        done.append(found)
 
     def _stray(self, frame: memoryview, time: float) -> Exchange:
         problem = f"an answer of {len(frame)} bytes to nothing that was asked"
         nothing = memoryview(b"")
         return Exchange(self.connection, -1, 0, 0, None, time, nothing, None, time, frame, None, problem)
 
-    def _overtaken(self, correlation_id: int) -> Iterator[Exchange]:
+    def _overtaken(self, correlation_id: int, done: list[Exchange]) -> None:
         """Brokers answer in the order of the questions: the answers to older ones fell into the hole."""
         for number in list(self._pending):
             if number == correlation_id:
                 return
             exchange = self._pending.pop(number)
             exchange.is_unheard = True
-            yield exchange
+            done.append(exchange)
 
     # --- finding the way back
 
@@ -151,9 +171,9 @@ class Conversation:
         head = read_head(begin)
         if head is None or not is_familiar(head):
             return False
-        probe = Exchange(self.connection, *head, 0.0, begin)
+        probe = self._begun(head, begin, 0.0)
         if is_whole:
-            _decode_request(probe)
+            _decode_request(probe, head)
         return not probe.problem
 
     def _looks_like_answer(self, begin: memoryview, is_whole: bool) -> bool:
@@ -173,39 +193,39 @@ class Conversation:
         self._on_frame(Frame(self.connection, is_request, time, data, key, version, is_token))
 
 
-def _decode_request(exchange: Exchange) -> None:
-    exchange.problem = _unknown(exchange)
-    if exchange.problem:
+def _decode_request(exchange: Exchange, head: Head) -> None:
+    cls = known_request(exchange.api_key)
+    if cls is None:
+        exchange.problem = f"API {exchange.api_key} isn't known here"
         return
+    first, last = cls.VERSIONS
+    if not first <= exchange.version <= last:
+        exchange.problem = f"version {exchange.version} isn't known here: {first} to {last} are"
+        return
+    frame, version = exchange.request_frame, exchange.version
+    header = request_header_version(exchange.api_key, version, cls.is_flexible(version))
     try:
-        exchange.request = decode_request(exchange.request_frame)[1]
+        if header == _TAGGED_REQUEST and frame[head.end : head.end + 1] == _NO_TAGS:
+            exchange.request = decode_body(cls, version, frame, head.end + 1)
+        else:
+            exchange.request = decode_request(frame)[1]
     except KshareError as error:
         exchange.problem = f"request: {error}"
 
 
 def _decode_answer(exchange: Exchange) -> None:
-    cls = known_request(exchange.api_key)
-    if exchange.problem or cls is None or exchange.response_frame is None:
+    request, frame, version = exchange.request, exchange.response_frame, exchange.version
+    if exchange.problem or request is None or frame is None:
         return
-    assert issubclass(cls, Request)
-    frame, version = exchange.response_frame, exchange.version
+    assert isinstance(request, Request)
+    cls = request.RESPONSE
     if exchange.api_key == _API_VERSIONS and is_version_refused(frame):
         version = 0
+    header = response_header_version(exchange.api_key, cls.is_flexible(version))
     try:
-        exchange.response = _response(cls, version, frame)
+        if header == _TAGGED_RESPONSE and frame[_CORRELATION_BYTES : _CORRELATION_BYTES + 1] == _NO_TAGS:
+            exchange.response = decode_body(cls, version, frame, _CORRELATION_BYTES + 1)
+        else:
+            exchange.response = decode_response(cls, version, frame)[1]
     except KshareError as error:
         exchange.problem = f"answer: {error}"
-
-
-def _response(cls: type[Request[Message]], version: int, frame: memoryview) -> Message:
-    return decode_response(cls.RESPONSE, version, frame)[1]
-
-
-def _unknown(exchange: Exchange) -> str:
-    cls = known_request(exchange.api_key)
-    if cls is None:
-        return f"API {exchange.api_key} isn't known here"
-    first, last = cls.VERSIONS
-    if not first <= exchange.version <= last:
-        return f"version {exchange.version} isn't known here: {first} to {last} are"
-    return ""

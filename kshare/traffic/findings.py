@@ -42,6 +42,8 @@ class Rule:
     level: ClassVar[Level]
     about: ClassVar[str]
     """Why it matters and what to do, in a sentence or two."""
+    hears_all_turns: ClassVar[bool] = False
+    """Also those that are in order: `Step.is_in_order`."""
 
     def __init__(self, names: Names) -> None:
         self.names = names

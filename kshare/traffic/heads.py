@@ -17,6 +17,8 @@ class Head(NamedTuple):
     version: int
     correlation_id: int
     client_id: str | None
+    end: int
+    """Where the client id ends."""
 
 
 def read_head(frame: memoryview) -> Head | None:
@@ -27,14 +29,15 @@ def read_head(frame: memoryview) -> Head | None:
     if not 0 <= version < 100 or not 0 <= api_key < 200 or not -1 <= length <= _LONGEST_CLIENT_ID:
         return None
     if length < 0:
-        return Head(api_key, version, correlation_id, None)
-    if SHORTEST + length > len(frame):
+        return Head(api_key, version, correlation_id, None, SHORTEST)
+    end = SHORTEST + length
+    if end > len(frame):
         return None
     try:
-        client_id = str(frame[SHORTEST : SHORTEST + length], "utf-8")
+        client_id = str(frame[SHORTEST:end], "utf-8")
     except UnicodeDecodeError:
         return None
-    return Head(api_key, version, correlation_id, client_id)
+    return Head(api_key, version, correlation_id, client_id, end)
 
 
 def is_familiar(head: Head) -> bool:

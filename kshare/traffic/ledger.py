@@ -15,10 +15,12 @@ from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHe
 from kshare.traffic.exchange import Exchange
 from kshare.traffic.holdings import Judged, Lease, Member, Session, Standing
 from kshare.traffic.ranges import Ranges
-from kshare.traffic.turns import CLOSING, OPENING, RENEW, Turn
+from kshare.traffic.turns import ACCEPT, CLOSING, GAP, OPENING, REJECT, RELEASE, RENEW, Acknowledged, Turn
 
 _ENDS_SESSION = {ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.SHARE_SESSION_LIMIT_REACHED}
 _LEAVING = -1
+_HELD_ALONE = {Standing.HELD}
+_USUAL_TYPES = {bytes([kind]) for kind in (GAP, ACCEPT, RELEASE, REJECT)}
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +37,20 @@ class Step:
     judged: list[Judged] = field(default_factory=list)
     standings: set[Standing] = field(default_factory=set)
     """Those that occur in `judged`."""
+
+    @property
+    def is_in_order(self) -> bool:
+        """Neither begins nor ends a session, and there is nothing about it alone that could be wrong."""
+        turn, before = self.turn, self.previous_epoch
+        return (
+            before is not None
+            and turn.epoch == before + 1 > OPENING
+            and not (turn.error or turn.errors or turn.is_renewing)
+            and self.standings <= _HELD_ALONE
+            and self.previous_ended <= turn.exchange.asked_at
+            and _do_ascend(turn.acknowledged)
+            and all([one.delivery_count == 1 for one in turn.acquired])
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -182,6 +198,16 @@ class Ledger:
             held.put(first, last, lease)
             if past := member.past.get(partition):
                 past.take(first, last)
+
+
+def _do_ascend(acknowledged: list[Acknowledged]) -> bool:
+    """Ranges of one usual type each, none of which ends behind the beginning of the next in its partition."""
+    where, end = None, 0
+    for partition, first, last, types in acknowledged:
+        if types not in _USUAL_TYPES or last < first or (partition == where and first <= end):
+            return False
+        where, end = partition, last
+    return True
 
 
 def _count(step: Step) -> None:

@@ -22,6 +22,7 @@ class Linter:
         self._rules = [rule(names) for rule in RULES]
         # The many turns are shown to those alone who have an opinion on them.
         self._of_turns = [rule for rule in self._rules if type(rule).on_turn is not Rule.on_turn]
+        self._of_all_turns = [rule for rule in self._of_turns if rule.hears_all_turns]
         self._of_beats = [rule for rule in self._rules if type(rule).on_beat is not Rule.on_beat]
         self._found: dict[tuple[object, ...], Finding] = {}
         self._looked_at = float("-inf")
@@ -35,7 +36,7 @@ class Linter:
         time = step.turn.exchange.ended_at
         return [
             said
-            for rule in self._of_turns
+            for rule in (self._of_all_turns if step.is_in_order else self._of_turns)
             for remark in rule.on_turn(step)
             if (said := self._count(rule, remark, time))
         ]

@@ -41,6 +41,7 @@ class _InARow(Rule):
 class SmallFetches(_InARow):
     name = "small-fetches"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "Each fetch asks for a handful of records, and each costs a round trip and an acknowledgement. There were more "
         "records to be had: raise max.poll.records (max_records), or use several consumers."
@@ -64,6 +65,7 @@ class SmallFetches(_InARow):
 class BusyPolling(_InARow):
     name = "busy-polling"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "Fetches that don't wait come back empty one after another: work for the broker without any use. Let the "
         "broker wait for records (fetch.max.wait.ms)."
@@ -85,6 +87,7 @@ class BusyPolling(_InARow):
 class NeverForgotten(Rule):
     name = "never-forgotten"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "A partition stays in the session though the member isn't assigned it: the broker goes on delivering from it, "
         "to nobody's use. Name it in ForgottenTopicsData; what was named only to be acknowledged belongs to it as well."
@@ -118,6 +121,7 @@ class NeverForgotten(Rule):
 class NotTheLeader(_InARow):
     name = "not-the-leader"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "The partition is led by another broker, as each answer says. Refresh metadata, or follow CurrentLeader and "
         "NodeEndpoints of the answer, and forget the partition here."
@@ -141,6 +145,7 @@ class NotTheLeader(_InARow):
 class NoSuchTopic(_InARow):
     name = "no-such-topic"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "The topic id isn't known to the broker. Right after a topic's creation that passes; later it was deleted, or "
         "made anew under another id: refresh metadata, and forget it."

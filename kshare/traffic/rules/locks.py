@@ -79,6 +79,7 @@ class EndlessRenewals(Rule):
 class SlowAcknowledgements(Rule):
     name = "slow-acknowledgements"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "Records were acknowledged when most of their lock had passed; a little more load and locks run out. Take "
         "fewer at a time, or renew."

@@ -52,6 +52,7 @@ class MemberId(Rule):
 class GroupNotLeft(Rule):
     name = "group-not-left"
     level = Level.HARMFUL
+    hears_all_turns = True
     about = (
         "The member closed its sessions and never left the group: until the session timeout the coordinator keeps its "
         "partitions for it. Send a last heartbeat with member epoch -1."
