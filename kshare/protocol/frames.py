@@ -63,8 +63,7 @@ class FrameSplitter:
             needed = SIZE_BYTES if self._wanted is None else self._wanted
             if self._held + len(rest) < needed:
                 if len(rest):
-                    self._parts.append(rest)
-                    self._held += len(rest)
+                    self._keep(rest)
                 return
             taken, rest = rest[: needed - self._held], rest[needed - self._held :]
             piece = self._join(taken)
@@ -98,6 +97,10 @@ class FrameSplitter:
         self._consumed += SIZE_BYTES + self._wanted
         self._wanted = None
         return self._whole.toreadonly()
+
+    def _keep(self, part: memoryview) -> None:
+        self._parts.append(part)
+        self._held += len(part)
 
     def _join(self, last: memoryview) -> memoryview:
         if not self._parts:

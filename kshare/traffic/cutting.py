@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from kshare.errors import DecodeError
-from kshare.protocol.frames import MAX_FRAME, SIZE_BYTES, FrameSplitter
+from kshare.protocol.frames import MAX_FRAME, SIZE_BYTES
+from kshare.traffic.room import RoomSplitter
 
 _WINDOW = 64 * 1024
 """How many bytes are kept to look for a frame in."""
@@ -24,7 +25,7 @@ Judge = Callable[[memoryview, bool], bool]
 class Cutter:
     def __init__(self, looks_right: Judge, *, is_searching: bool = False) -> None:
         self._looks_right = looks_right
-        self._splitter = FrameSplitter()
+        self._splitter = RoomSplitter()
         self._window = b""
         self._is_searching = is_searching
 
@@ -42,7 +43,7 @@ class Cutter:
 
     def lose(self) -> None:
         """What comes next doesn't follow on what came."""
-        self._splitter = FrameSplitter()
+        self._splitter = RoomSplitter()
         self._window = b""
         self._is_searching = True
 
