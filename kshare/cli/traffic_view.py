@@ -36,6 +36,7 @@ _LEVELS = {Level.FORBIDDEN: "bold red", Level.HARMFUL: "bold yellow"}
 _SHORT_ID = 8
 _BETWEEN = ("  ", "")
 _INDENT = " " * 13
+_DATE = len("2026-11-21 ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,4 +181,4 @@ def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
 
 def _clock(time: float) -> str:
     """The time of day here, to the millisecond."""
-    return datetime.fromtimestamp(time).strftime("%H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(time).isoformat(" ", "milliseconds")[_DATE:]

@@ -6,7 +6,7 @@ for that; what happens to its findings isn't its affair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -88,8 +88,10 @@ def span_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def spans_text(spans: Iterable[tuple[int, int]], most: int = 3) -> str:
+def spans_text(spans: Sequence[tuple[int, int]], most: int = 3) -> str:
     """90-99, 103, 107 and 4 more"""
+    if len(spans) == 1:
+        return span_text(*spans[0])
     texts = [span_text(first, last) for first, last in _joined(spans)]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more

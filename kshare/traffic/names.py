@@ -16,6 +16,13 @@ from kshare.traffic.mentions import Mentions
 
 _NO_TOPIC = bytes(16)
 _SHORT_ID = 8
+_TELLING = (
+    MetadataResponse,
+    DescribeTopicPartitionsResponse,
+    CreateTopicsResponse,
+    DescribeClusterResponse,
+    FindCoordinatorResponse,
+)
 
 
 class Names:
@@ -42,6 +49,8 @@ class Names:
         return server if number is None else f"node {number}"
 
     def learn(self, exchange: Exchange) -> None:
+        if not isinstance(exchange.response, _TELLING):
+            return
         match exchange.response:
             case MetadataResponse() | DescribeTopicPartitionsResponse() | CreateTopicsResponse() as told:
                 for topic in told.topics:

@@ -5,8 +5,9 @@ Decides what is worth saying of each API. Each part of a line has a kind, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sized
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
 
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -28,22 +29,29 @@ Line: TypeAlias = list[Part]
 
 _MOST_SPANS = 3
 _MOST_PARTITIONS = 4
+_ARROW: Part = (" → ", "faint")
+_GAP: Part = ("  ", "plain")
+_MALFORMED = -1
+_KIND_NAMES = {**TYPE_NAMES, _MALFORMED: "malformed"}
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 
 def line_of(exchange: Exchange, turn: Turn | None, told: Mentions, names: Names) -> Line:
     """Without the time, which is written differently in different places."""
     parts: Line = [
         (client_text(exchange), "plain"),
-        (" → ", "faint"),
+        _ARROW,
         (names.node(exchange.connection.server), "plain"),
-        ("  ", "plain"),
+        _GAP,
         (exchange.api, "name"),
     ]
     if not exchange.is_token and exchange.api_key >= 0:
         parts.append((f" v{exchange.version}", "faint"))
     said = _turn_parts(turn, names) if turn else _other_parts(exchange, told)
-    for one in [*said, *_ending(exchange, turn, told, names)]:
-        parts += [("  ", "plain"), one]
+    for one in said + _ending(exchange, turn, told, names):
+        parts.append(_GAP)
+        parts.append(one)
     return parts
 
 
@@ -76,13 +84,15 @@ def _turn_parts(turn: Turn, names: Names) -> Line:
 def acquired_text(turn: Turn, names: Names) -> str:
     """orders-0 100-104 x1, 105-110 x2; orders-1 7 x1"""
     found: dict[Partition, dict[int, list[tuple[int, int]]]] = {}
-    for one in turn.acquired:
-        found.setdefault(one.partition, {}).setdefault(one.delivery_count, []).append((one.first, one.last))
-    return _limited(
-        f"{names.partition(*partition)} "
-        + ", ".join(f"{spans_text(spans, _MOST_SPANS)} x{count}" for count, spans in sorted(by_count.items()))
-        for partition, by_count in found.items()
-    )
+    for partition, first, last, count in turn.acquired:
+        found.setdefault(partition, {}).setdefault(count, []).append((first, last))
+    texts = []
+    for partition, by_count in _few(found):
+        counted = [
+            f"{spans_text(spans, _MOST_SPANS)} x{count}" for count, spans in sorted(by_count.items())
+        ]
+        texts.append(f"{names.partition(*partition)} {', '.join(counted)}")
+    return "; ".join(texts) + _more(found)
 
 
 def acks_text(turn: Turn, names: Names) -> str:
@@ -90,25 +100,28 @@ def acks_text(turn: Turn, names: Names) -> str:
     found: dict[tuple[int, Partition], list[tuple[int, int]]] = {}
     for ack in turn.acknowledged:
         if not ack.is_well_formed:
-            found.setdefault((-1, ack.partition), []).append((ack.first, ack.last))
+            found.setdefault((_MALFORMED, ack.partition), []).append((ack.first, ack.last))
             continue
         for first, last, kind in ack.runs():
             found.setdefault((kind, ack.partition), []).append((first, last))
-    return _limited(
-        f"{TYPE_NAMES.get(kind, 'malformed' if kind < 0 else f'type {kind}')} {names.partition(*partition)} "
-        + spans_text(sorted(spans), _MOST_SPANS)
-        for (kind, partition), spans in found.items()
-    )
+    texts = []
+    for (kind, partition), spans in _few(found):
+        spans.sort()
+        kind_name = _KIND_NAMES.get(kind) or f"type {kind}"
+        texts.append(f"{kind_name} {names.partition(*partition)} {spans_text(spans, _MOST_SPANS)}")
+    return "; ".join(texts) + _more(found)
 
 
 def _partitions(partitions: Iterable[Partition], names: Names) -> str:
     return ", ".join(names.partition(*one) for one in partitions)
 
 
-def _limited(texts: Iterable[str]) -> str:
-    found = list(texts)
-    more = f"; {len(found) - _MOST_PARTITIONS} more" if len(found) > _MOST_PARTITIONS else ""
-    return "; ".join(found[:_MOST_PARTITIONS]) + more
+def _few(found: Mapping[KeyT, ValueT]) -> Iterable[tuple[KeyT, ValueT]]:
+    return islice(found.items(), _MOST_PARTITIONS)
+
+
+def _more(found: Sized) -> str:
+    return f"; {len(found) - _MOST_PARTITIONS} more" if len(found) > _MOST_PARTITIONS else ""
 
 
 # --- everything else
@@ -190,17 +203,17 @@ def _ending(exchange: Exchange, turn: Turn | None, told: Mentions, names: Names)
     parts: Line = []
     if turn and turn.error:
         parts.append((error_name(turn.error), "error"))
-    elif turn:
+    elif turn and turn.errors:
         parts += [
             (f"{names.partition(*one.partition)} {error_name(one.code)}", "error")
             for one in turn.errors[:_MOST_PARTITIONS]
         ]
-    else:
+    elif turn is None:
         parts += [(_times(error_name(code), count), "error") for code, count in told.errors.items()]
     if exchange.problem:
         parts.append((exchange.problem, "error"))
-    if exchange.seconds is not None:
-        parts.append((duration_text(exchange.seconds), "faint"))
+    if (seconds := exchange.seconds) is not None:
+        parts.append((duration_text(seconds), "faint"))
     elif exchange.is_unheard:
         parts.append(("the answer is missing in the capture", "faint"))
     elif exchange.expects_answer:

@@ -74,10 +74,11 @@ def _told(exchange: Exchange, turn: Turn | None) -> Mentions:
     if turn is None:
         return mentions(exchange.request, exchange.response)
     told = Mentions(groups={turn.group} if turn.group else set())
-    told.topic_ids.update(topic_id for topic_id, _ in turn.named)
-    told.topic_ids.update(one.partition[0] for one in turn.acquired)
-    told.topic_ids.update(one.partition[0] for one in turn.errors)
-    for code in [turn.error, *(one.code for one in turn.errors)]:
-        if code:
-            told.errors[code] = told.errors.get(code, 0) + 1
+    told.topic_ids = {topic_id for topic_id, _ in turn.named}
+    told.topic_ids |= {one.partition[0] for one in turn.acquired}
+    if turn.error:
+        told.errors[turn.error] = 1
+    for one in turn.errors:
+        told.topic_ids.add(one.partition[0])
+        told.errors[one.code] = told.errors.get(one.code, 0) + 1
     return told
