@@ -59,7 +59,7 @@ class Screen:
 
     def line(self, *parts: Part) -> None:
         if self.is_plain:
-            self.text("".join(text for text, _ in parts).rstrip() + "\n")
+            self.text("".join([text for text, _ in parts]).rstrip() + "\n")
             return
         text = Text.assemble(*_harmless(parts))
         text.rstrip()

@@ -103,7 +103,9 @@ class TrafficView:
 
     def _draw(self, sight: Sight) -> None:
         exchange = sight.exchange
-        parts = [(text, _STYLES[kind]) for text, kind in sight.line]
+        parts = sight.line
+        if not self._screen.is_plain:
+            parts = [(text, _STYLES[kind]) for text, kind in parts]
         self._line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
         if not self._show.is_verbose:
             return
@@ -123,7 +125,10 @@ class TrafficView:
 
     def _line(self, *parts: Part) -> None:
         """What a terminal is too narrow for goes on below."""
-        for line in [parts] if self._screen.is_plain else _folded(parts, self._screen.width):
+        if self._screen.is_plain:
+            self._screen.line(*parts)
+            return
+        for line in _folded(parts, self._screen.width):
             self._screen.line(*line)
 
     def _json(self, form: object) -> None:

@@ -65,8 +65,10 @@ class FrameSplitter:
                 if len(rest):
                     self._keep(rest)
                 return
-            taken, rest = rest[: needed - self._held], rest[needed - self._held :]
-            piece = self._join(taken)
+            lacking = needed - self._held
+            piece, rest = rest[:lacking], rest[lacking:]
+            if self._held:
+                piece = self._join(piece)
             if self._wanted is None:
                 self._wanted = self._size(piece)
             else:
@@ -103,8 +105,6 @@ class FrameSplitter:
         self._held += len(part)
 
     def _join(self, last: memoryview) -> memoryview:
-        if not self._parts:
-            return last
         whole = memoryview(b"".join([*self._parts, last]))
         self._parts.clear()
         self._held = 0

@@ -268,6 +268,8 @@ def write_count(out: bytearray, count: int, flexible: bool) -> None:
 def read_structs(
     buf: Buffer, pos: int, flexible: bool, smallest: int, decode: Decoder[T], version: int
 ) -> tuple[list[T], int]:
+    if flexible and buf[pos] == 1:  # none, which is the usual number
+        return [], pos + 1
     count, pos = read_count(buf, pos, flexible, smallest)
     items: list[T] = []
     for _ in range(count):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from math import floor, log10
+
+_SHORTEST = 1e-6
 
 
 class Latencies:
     def __init__(self) -> None:
-        self._slots: dict[float, int] = {}
+        self._slots: dict[str, int] = {}
+        """By seconds as they are written with two digits."""
         self.count = 0
         self.longest = 0.0
 
     def add(self, seconds: float, count: int = 1) -> None:
-        slot = _rounded(seconds)
+        slot = "0" if seconds < _SHORTEST else f"{seconds:.1e}"
         self._slots[slot] = self._slots.get(slot, 0) + count
         self.count += count
         self.longest = max(self.longest, seconds)
@@ -21,14 +23,8 @@ class Latencies:
         """0.5 is the median; None if there is nothing."""
         wanted = part * self.count
         seen = 0
-        for slot in sorted(self._slots):
+        for slot in sorted(self._slots, key=float):
             seen += self._slots[slot]
             if seen >= wanted:
-                return min(slot, self.longest)
+                return min(float(slot), self.longest)
         return None
-
-
-def _rounded(seconds: float) -> float:
-    if seconds < 1e-6:
-        return 0.0
-    return round(seconds, 1 - floor(log10(seconds)))

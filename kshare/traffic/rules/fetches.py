@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.protocol.error_codes import ErrorCode
 from kshare.traffic.findings import Level, Remark, Remarks, Rule
-from kshare.traffic.holdings import Member
+from kshare.traffic.holdings import Member, Session
 from kshare.traffic.ledger import Step
 from kshare.traffic.names import Names
 from kshare.traffic.turns import CLOSING, Partition
@@ -50,16 +50,15 @@ class SmallFetches(_InARow):
     def on_turn(self, step: Step) -> Remarks:
         fetch = step.turn.fetch
         if fetch is None or fetch.is_renew_ack or step.turn.epoch == CLOSING or not step.turn.is_answered:
-            return
-        brought = sum(one.size for one in step.turn.acquired)
+            return ()
+        brought = sum([one.size for one in step.turn.acquired])
         is_small = 0 < fetch.max_records <= _SMALL <= max(brought, fetch.max_records)
         is_full = brought >= fetch.max_records
-        if self.count(step.member, is_small and is_full) >= _SMALL_IN_A_ROW:
-            yield Remark(
-                step.member,
-                f"{self._counts[step.member]} fetches in a row of at most {fetch.max_records} records, all full",
-                "all",
-            )
+        in_a_row = self.count(step.member, is_small and is_full)
+        if in_a_row < _SMALL_IN_A_ROW:
+            return ()
+        text = f"{in_a_row} fetches in a row of at most {fetch.max_records} records, all full"
+        return (Remark(step.member, text, "all"),)
 
 
 class BusyPolling(_InARow):
@@ -74,14 +73,13 @@ class BusyPolling(_InARow):
     def on_turn(self, step: Step) -> Remarks:
         fetch = step.turn.fetch
         if fetch is None or fetch.is_renew_ack or not step.turn.is_answered:
-            return
+            return ()
         is_so = fetch.max_wait_ms < _SHORT_WAIT_MS and not step.turn.acquired and not step.turn.acknowledged
-        if self.count(step.member, is_so) >= _EMPTY_IN_A_ROW:
-            yield Remark(
-                step.member,
-                f"{self._counts[step.member]} empty fetches in a row that wait {fetch.max_wait_ms} ms",
-                "all",
-            )
+        in_a_row = self.count(step.member, is_so)
+        if in_a_row < _EMPTY_IN_A_ROW:
+            return ()
+        text = f"{in_a_row} empty fetches in a row that wait {fetch.max_wait_ms} ms"
+        return (Remark(step.member, text, "all"),)
 
 
 class NeverForgotten(Rule):
@@ -100,11 +98,18 @@ class NeverForgotten(Rule):
     def on_turn(self, step: Step) -> Remarks:
         member, session = step.member, step.session
         if step.turn.fetch is None or session is None or member.assignment is None:
-            return
+            return ()
+        if not self._stale and session.partitions.keys() <= member.assignment:
+            return ()
+        return self._stale_ones(step, member, session, member.assignment)
+
+    def _stale_ones(
+        self, step: Step, member: Member, session: Session, assignment: frozenset[Partition]
+    ) -> Remarks:
         now = step.turn.exchange.ended_at
         for partition, since in session.partitions.items():
             key = (member, session.server, partition)
-            if partition in member.assignment:
+            if partition in assignment:
                 self._stale.pop(key, None)
                 continue
             self._stale[key] = self._stale.get(key, 0) + 1
@@ -128,8 +133,9 @@ class NotTheLeader(_InARow):
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        if step.turn.fetch is None or self.is_idle(step):
-            return
+        return () if step.turn.fetch is None or self.is_idle(step) else self._moved_ones(step)
+
+    def _moved_ones(self, step: Step) -> Remarks:
         moved = {one.partition for one in step.turn.errors if one.code in _MOVED}
         for partition in {*step.turn.named, *moved}:
             key = (step.member, step.turn.exchange.connection.server, partition)
@@ -152,8 +158,9 @@ class NoSuchTopic(_InARow):
     )
 
     def on_turn(self, step: Step) -> Remarks:
-        if step.turn.fetch is None or self.is_idle(step):
-            return
+        return () if step.turn.fetch is None or self.is_idle(step) else self._missing_ones(step)
+
+    def _missing_ones(self, step: Step) -> Remarks:
         gone = {one.partition for one in step.turn.errors if one.code in _GONE}
         for partition in {*step.turn.named, *gone}:
             key = (step.member, partition)

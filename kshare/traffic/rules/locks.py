@@ -95,8 +95,9 @@ class SlowAcknowledgements(Rule):
             part = (now - one.lease.acquired_at) / max(one.lease.deadline - one.lease.acquired_at, 1e-9)
             if part > _LATE_PART:
                 worst, count = max(worst, part), count + one.size
-        if count:
-            yield Remark(step.member, f"{count} records acknowledged after {worst:.0%} of their lock")
+        if not count:
+            return ()
+        return (Remark(step.member, f"{count} records acknowledged after {worst:.0%} of their lock"),)
 
 
 class RedeliveryLoop(Rule):
