@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _SHORTEST = 1e-6
 
 

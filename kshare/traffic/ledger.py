@@ -20,6 +20,7 @@ from kshare.traffic.turns import ACCEPT, CLOSING, GAP, OPENING, REJECT, RELEASE,
 _ENDS_SESSION = {ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.SHARE_SESSION_LIMIT_REACHED}
 _LEAVING = -1
 _HELD_ALONE = {Standing.HELD}
+_ONCE = {1}
 _USUAL_TYPES = {bytes([kind]) for kind in (GAP, ACCEPT, RELEASE, REJECT)}
 
 
@@ -49,7 +50,7 @@ class Step:
             and self.standings <= _HELD_ALONE
             and self.previous_ended <= turn.exchange.asked_at
             and _do_ascend(turn.acknowledged)
-            and all([one.delivery_count == 1 for one in turn.acquired])
+            and {one.delivery_count for one in turn.acquired} <= _ONCE
         )
 
 
@@ -178,9 +179,7 @@ class Ledger:
                 member.remember(partition, first, last, Standing.SETTLED)
             elif old and held:
                 deadline = turn.exchange.ended_at + turn.lock_ms / 1000
-                held.put(
-                    first, last, Lease(old.acquired_at, deadline, old.delivery_count, old.renewals + 1)
-                )
+                held.put(first, last, Lease(old.acquired_at, deadline, old.delivery_count, old.renewals + 1))
 
     def _acquire(self, turn: Turn, member: Member, session: Session) -> None:
         if not turn.acquired:

@@ -88,9 +88,7 @@ def acquired_text(turn: Turn, names: Names) -> str:
         found.setdefault(partition, {}).setdefault(count, []).append((first, last))
     texts = []
     for partition, by_count in _few(found):
-        counted = [
-            f"{spans_text(spans, _MOST_SPANS)} x{count}" for count, spans in sorted(by_count.items())
-        ]
+        counted = [f"{spans_text(spans, _MOST_SPANS)} x{count}" for count, spans in sorted(by_count.items())]
         texts.append(f"{names.partition(*partition)} {', '.join(counted)}")
     return "; ".join(texts) + _more(found)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from kshare.protocol.messages import ShareFetchRequest
+from kshare.traffic import Finding
+from kshare.traffic.ledger import Step
 from kshare.traffic.rules import RULES
 from tests.traffic.stage import GROUP, MEMBER, Stage
 
@@ -301,6 +304,27 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
     assert finding.group == GROUP
     assert finding.member == (MEMBER if rule != "member-id" else "me")
     assert finding.client_id == "truck-7"
+
+
+def test_nothing_is_missed_by_rules_that_do_not_hear_of_turns_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def heard() -> list[Finding]:
+        """After a sin, some turns in order."""
+        found: list[Finding] = []
+        for sin in SINS.values():
+            stage = Stage()
+            sin(stage)
+            for epoch in range(3):
+                stage.fetch(epoch, (1000 + epoch, 1000 + epoch, 1))
+            stage.acknowledge(3, (1000, 1002, ACCEPT))
+            stage.finish()
+            found += stage.findings
+        return found
+
+    expected = [asdict(one) for one in heard()]
+    monkeypatch.setattr(Step, "is_in_order", False)
+    assert [asdict(one) for one in heard()] == expected
 
 
 def test_names_are_unique_and_advice_is_given() -> None:
