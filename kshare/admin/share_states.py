@@ -1,14 +1,14 @@
 """The durable states of share-partitions, read from `__share_group_state` as any consumer may.
 
 Decides where in the topic a share-partition's records are, and reads those partitions from their beginning: brokers
-keep them short, for a snapshot makes what was before it superfluous. What records mean is decided by
-`kshare.state.share_records`. The state is as durable as it was when reading began; locks are not in it.
+keep them short, for a snapshot makes what was before it superfluous. Asked again, it reads on from where it stopped.
+What records mean is decided by `kshare.state.share_records`. Locks are not in the topic.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
@@ -16,7 +16,104 @@ from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
-from kshare.state.share_records import TOPIC, SharePartition, ShareState, ShareStates
+from kshare.protocol.record import Record
+from kshare.state.share_records import TOPIC, SharePartition, ShareState, ShareStates, Told
+
+
+class Entry(NamedTuple):
+    """A record of the topic that says something of a share-partition."""
+
+    offset: int
+    timestamp: int
+    told: Told
+
+    @classmethod
+    def read(cls, record: Record, states: ShareStates) -> Entry | None:
+        """Taken into the states; None if it says nothing."""
+        told = states.apply(record.key, record.value)
+        return None if told is None else cls(record.offset, record.timestamp, told)
+
+
+class StateLog:
+    """The topic followed, as far as it was asked for."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._reader = LogReader(router)
+        self._topic: tuple[bytes, int] | None = None
+        self._folds: dict[int, ShareStates] = {}
+        self._positions: dict[int, int] = {}
+
+    @property
+    def states(self) -> dict[SharePartition, ShareState]:
+        """As of what was read."""
+        return {where: state for fold in self._folds.values() for where, state in fold.states.items()}
+
+    async def partition_count(self) -> int:
+        """0 where the topic doesn't exist yet: no group has ever stored anything then."""
+        if self._topic is None:
+            try:
+                topic = (await self._router.metadata([TOPIC])).topics[0]
+            except BrokerError as error:
+                if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    return 0
+                raise
+            self._topic = topic.topic_id, len(topic.partitions)
+        return self._topic[1]
+
+    async def read(self, wanted: Iterable[SharePartition]) -> None:
+        """What is stored of these by now, and of what lives beside them."""
+        count = await self.partition_count()
+        if count:
+            async for _ in self.entries({home_of(where, count) for where in wanted}):
+                pass
+
+    async def entries(self, homes: Iterable[int]) -> AsyncIterator[Entry]:
+        """What wasn't read yet of these partitions of the topic, as it stands now."""
+        places = [(TOPIC, number) for number in homes]
+        unread = [place for place in places if place[1] not in self._positions]
+        for (_, number), first in (await self._log_offsets(unread, EARLIEST)).items():
+            self._begin(number, first)
+        for (_, number), end in (await self._log_offsets(places, LATEST)).items():
+            while self._positions[number] < end:
+                async for entry in self._read(number, end):
+                    yield entry
+
+    def _begin(self, number: int, first: int) -> None:
+        self._folds[number] = ShareStates()
+        self._positions[number] = first
+
+    async def _read(self, number: int, end: int) -> AsyncIterator[Entry]:
+        assert self._topic is not None, "its partitions were counted"
+        at = self._positions[number]
+        try:
+            async for batch in self._reader.batches((self._topic[0], number), at, end):
+                for record in batch:
+                    entry = Entry.read(record, self._folds[number]) if record.offset >= at else None
+                    if entry is not None:
+                        yield entry
+                self._positions[number] = batch.last_offset + 1
+            self._positions[number] = max(self._positions[number], end)
+        except BrokerError as error:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            # What stood there has been cut off meanwhile: newer snapshots stand farther back.
+            first = (await self._log_offsets([(TOPIC, number)], EARLIEST))[TOPIC, number]
+            if first <= self._positions[number]:
+                raise
+            self._begin(number, first)
+
+    async def _log_offsets(self, places: list[tuple[str, int]], which: int) -> dict[tuple[str, int], int]:
+        return await log_offsets(self._router, places, which) if places else {}
+
+
+async def share_states(router: Router, wanted: Iterable[SharePartition]) -> dict[SharePartition, ShareState]:
+    """Those that there are, as durable as they were when reading began."""
+    where = list(wanted)
+    log = StateLog(router)
+    await log.read(where)
+    states = log.states
+    return {one: states[one] for one in where if one in states}
 
 
 def home_of(where: SharePartition, partition_count: int) -> int:
@@ -26,48 +123,6 @@ def home_of(where: SharePartition, partition_count: int) -> int:
         number = (number * 31 + unit) & 0xFFFFFFFF
     signed = number - (1 << 32) if number >> 31 else number
     return (0 if signed == -(1 << 31) else abs(signed)) % partition_count
-
-
-async def share_states(router: Router, wanted: Iterable[SharePartition]) -> dict[SharePartition, ShareState]:
-    """Those that there are. Where the topic doesn't exist yet no group has ever stored anything."""
-    try:
-        metadata = await router.metadata([TOPIC])
-    except BrokerError as error:
-        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return {}
-        raise
-    topic = metadata.topics[0]
-    homes: dict[int, set[SharePartition]] = defaultdict(set)
-    for where in wanted:
-        homes[home_of(where, len(topic.partitions))].add(where)
-    places = [(TOPIC, number) for number in homes]
-    firsts = await log_offsets(router, places, EARLIEST)
-    ends = await log_offsets(router, places, LATEST)
-    found: dict[SharePartition, ShareState] = {}
-    for number, sought in homes.items():
-        place = (TOPIC, number)
-        states = await _fold(router, (topic.topic_id, number), firsts[place], ends[place])
-        found |= {where: states[where] for where in sought if where in states}
-    return found
-
-
-async def _fold(
-    router: Router, place: tuple[bytes, int], first: int, end: int
-) -> dict[SharePartition, ShareState]:
-    """Anew as a whole when its beginning was cut off meanwhile: a newer snapshot stands farther back."""
-    fold = ShareStates()
-    try:
-        async for batch in LogReader(router).batches(place, first, end):
-            for record in batch:
-                fold.apply(record.key, record.value)
-    except BrokerError as error:
-        if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise
-        now = await log_offsets(router, [(TOPIC, place[1])], EARLIEST)
-        if now[TOPIC, place[1]] <= first:
-            raise
-        return await _fold(router, place, now[TOPIC, place[1]], max(end, now[TOPIC, place[1]]))
-    return fold.states
 
 
 def _utf16(text: str) -> memoryview:

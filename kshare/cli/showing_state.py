@@ -12,13 +12,14 @@ from typing import Any
 import anyio
 
 from kshare.admin.routing import Router
+from kshare.admin.share_states import Entry
 from kshare.cli import state_history, state_view
 from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
 from kshare.cli.group_changes import Topics
 from kshare.cli.screen import Screen
 from kshare.cli.state_history import History
-from kshare.cli.state_reading import Entry, LiveTopic, file_entries
+from kshare.cli.state_reading import LiveTopic, file_entries
 from kshare.cli.state_view import LEGEND, Line, Picture
 from kshare.cli.table import show_json
 from kshare.state.share_records import SharePartition, ShareState, ShareStates
@@ -71,12 +72,12 @@ async def _show(router: Router, wanted: Wanted) -> None:
         while True:
             async for entry in topic.entries():
                 sheet.tell(entry)
-            ours = [where for where in topic.states.states if sheet.takes(where)]
+            ours = [where for where in topic.states if sheet.takes(where)]
             if not ours and not wanted.is_live and wanted.group is not None:
                 raise Failure(
                     f"nothing is stored of group {wanted.group}{' in these topics' * bool(wanted.topics)}"
                 )
-            sheet.draw(topic.states.states, await topic.ends(ours))
+            sheet.draw(topic.states, await topic.ends(ours))
             sheet.done()
             if not wanted.is_live:
                 return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kshare.admin.share_states import Entry
 from kshare.cli.format_string import iso_time
-from kshare.cli.state_reading import Entry
 from kshare.cli.state_view import Line, name_of, range_json, state_name
 from kshare.cli.wording import span
 from kshare.protocol.json_form import uuid_text

@@ -7,9 +7,9 @@ import pytest
 
 from kshare import AdminClient, BrokerError, ShareConsumer
 from kshare.admin.log_reading import LogReader
-from kshare.admin.share_states import share_states
+from kshare.admin.share_states import StateLog, home_of, share_states
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.share_records import Delivery, SharePartition, StateRange
+from kshare.state.share_records import TOPIC, Delivery, SharePartition, StateRange
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +57,37 @@ async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: Ad
         8: Delivery.AVAILABLE,
     }
     assert list(state.open_ranges(9))[-1] == StateRange(8, 8, Delivery.AVAILABLE, 0)
+
+
+async def test_states_are_followed_even_over_what_was_cut_off(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
+    log = StateLog(admin._router())
+    assert await log.partition_count() == 0
+    kshare_broker.create_topic("orders", 1)
+    kshare_broker.produce("orders", [b"%d" % number for number in range(20)])
+    await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    (topic,) = await admin.list_topics()
+    where = SharePartition("shippers", topic.topic_id, 0)
+    await settle(kshare_broker, 4)
+    home = home_of(where, await log.partition_count())
+    first = [entry.offset async for entry in log.entries([home])]
+    assert first[0] == 0
+    await settle(kshare_broker, 4)
+    second = [entry.offset async for entry in log.entries([home])]
+    assert second[0] == first[-1] + 1
+    assert [entry async for entry in log.entries([home])] == []
+    for _ in range(2):
+        await settle(kshare_broker, 2)
+
+    def cut() -> None:
+        stored = kshare_broker.state.cluster.topics[TOPIC].partitions[home].log
+        stored.delete_before(stored.high_watermark - 1)
+
+    kshare_broker.call(cut)
+    (last,) = [entry.offset async for entry in log.entries([home])]
+    assert last > second[-1] + 1
+    assert log.states == await share_states(admin._router(), [where])
 
 
 async def test_a_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
