@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from .frames_out import ACK, FIN, PSH, RST, SYN, Direction
+from .packet_builder import ACK, FIN, PSH, RST, SYN, Direction
 
 Endpoint = tuple[str, int]
 """An IP address as text, and a port."""
