@@ -1,0 +1,88 @@
+"""Whatever has `--json` speaks JSON, one value or one a line: every command, so that a new one can't forget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from kshare.cli.app import app
+from kshare.testing import Broker
+from tests.cli.packets import CAPTURES
+from tests.cli.running import Kshare, kshare
+from tests.helpers.rejecting import reject
+
+ELSEWHERE = {"trace"}
+"""It ends by a signal: `tests.cli.tracing` reads every line as JSON."""
+CALLS = {
+    "decode": ["--as", "request", "00120003 00000007 0007 7061636b657273 00 01 01 00"],
+    "doctor": [],
+    "top": ["--once", "--interval", "0.1"],
+    "consume": ["--topic", "orders", "--group", "fresh", "--max-messages", "2"],
+    "produce": ["--topic", "orders", "--count", "3"],
+    "state": ["shippers"],
+    "pcap": [str(CAPTURES / "ethernet.pcap")],
+    "groups list": [],
+    "groups describe": ["shippers", "--members", "--offsets", "--state"],
+    "groups reset-offsets": ["shippers", "--to-earliest"],
+    "groups delete-offsets": ["doomed", "--topic", "orders"],
+    "groups delete": ["doomed"],
+    "groups config show": ["shippers"],
+    "groups config set": ["shippers", "share.session.timeout.ms=50000"],
+    "groups config unset": ["shippers", "share.session.timeout.ms"],
+    "dlq list": [],
+    "dlq show": ["dlq.orders"],
+    "dlq redrive": ["dlq.orders", "--dry-run"],
+}
+
+
+def with_json() -> Iterator[str]:
+    def walk(command: Any, *words: str) -> Iterator[str]:
+        for name, below in getattr(command, "commands", {}).items():
+            yield from walk(below, *words, name)
+        if any("--json" in one.opts for one in command.params):
+            yield " ".join(words)
+
+    return walk(typer.main.get_command(app))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """Some of everything: groups with offsets and settings, dead letters."""
+    with Broker(topics={"orders": 1, "dlq.orders": 1}) as broker:
+        deadly = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+        broker.set_topic_config("dlq.orders", {"errors.deadletterqueue.group.enable": "true"})
+        broker.produce("orders", [b"%d" % number for number in range(5)])
+        for group, more in (("shippers", deadly), ("doomed", {}), ("fresh", {})):
+            broker.set_group_config(group, {"share.auto.offset.reset": "earliest", **more})
+        for group in ("shippers", "doomed"):
+            reject(broker.bootstrap, group, "orders", 5)
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+
+
+def read_json(out: str) -> list[Any]:
+    """A value that stands alone, or one a line."""
+    try:
+        return [json.loads(out)]
+    except json.JSONDecodeError:
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def test_no_command_is_left_out() -> None:
+    assert set(with_json()) == ELSEWHERE | set(CALLS)
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_json_is_json(run: Kshare, command: str) -> None:
+    way = kshare if command == "consume" else run  # it wants a stdout of its own
+    done = way(*command.split(), *CALLS[command], "--json")
+    assert done.code == 0, done
+    assert read_json(done.out), done
