@@ -80,6 +80,11 @@ class Cursor:
             if first < log_start
         ]
         self._move_to(log_start)
+        if not self.is_done:
+            # A batch that the log's beginning lies within still has what was before it.
+            first, last, count = self._ranges[self._index]
+            rest = self._ranges[self._index + 1 :]
+            self._ranges, self._index = [(max(first, log_start), last, count), *rest], 0
         return lost
 
     def _touching(self, first: int, last: int) -> Sequence[Counted]:

@@ -144,6 +144,15 @@ def test_records_gone_by_retention_fail_the_task_or_are_left_out(
     assert "going on without them" in caplog.text
 
 
+def test_a_batch_that_the_log_begins_within_is_cut_there(broker: Broker) -> None:
+    fill(broker, "within", 1, batches=4, size=10)
+    wanted = ranges(broker, "within", (0, 2, 4), (0, 6, 33))
+    broker.call(lambda: broker.state.cluster.partition("within", 0).log.delete_before(17))
+    found = list(read_ranges(options(broker, failOnDataLoss="false", deliveryCount="true"), wanted))
+    assert places(iter(found)) == expected([(0, 17, 33)])
+    assert {row["deliveryCount"] for row in rows(iter(found))} == {7}
+
+
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
     fill(broker, "again", 1, batches=1, size=10)
     wanted = ranges(broker, "again", (0, 0, 9))
