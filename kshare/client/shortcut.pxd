@@ -8,8 +8,17 @@ from kshare.client.record cimport ShareRecord
 
 cdef extern from *:
     """
+    static PyObject *kshare_next(PyObject *one) {
+        PyObject *result = NULL;
+        PySendResult how = Py_TYPE(one)->tp_as_async->am_send(one, Py_None, &result);
+        if (how != PYGEN_RETURN) return result;
+        PyErr_SetObject(PyExc_StopIteration, result);
+        Py_DECREF(result);
+        return NULL;
+    }
     static void kshare_set_send(PyObject *kind, sendfunc send) {
         ((PyTypeObject *) kind)->tp_as_async->am_send = send;
+        ((PyTypeObject *) kind)->tp_iternext = kshare_next;
     }
     """
     ctypedef enum PySendResult:

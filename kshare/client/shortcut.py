@@ -1,11 +1,12 @@
-"""How `await` gets at what a `NextRecord` has: compiled, by a function in C that hands it over.
+"""How `await` gets at what a `NextRecord` has: compiled, by functions in C that hand it over.
 
-Without one it calls `__next__`, and the record comes by way of an exception that is made, raised and caught. Cython has
-no name for that function (a type's `am_send`), so `shortcut.pxd` puts it where the interpreter looks.
+Without them a record comes by way of an exception, a traceback included. Python 3.11 calls a type's `am_send`, and
+needs no exception then; Cython has no name for that one. Later versions call `tp_iternext`, where making the exception
+by hand spares the traceback. `shortcut.pxd` puts both where the interpreter looks.
 """
 
 from __future__ import annotations
 
 
 def await_quickly(kind: type) -> None:
-    """Only for compiled classes: Python's own have no place for a function in C, and need none."""
+    """Only for compiled classes: Python's own have no place for functions in C, and need none."""
