@@ -16,6 +16,8 @@ cdef class Records:
 cdef class NextRecord:
     cdef Records records
     cdef object _waiting
+    # A StopIteration to be raised again and again: shortcut.pxd's.
+    cdef object stop
 
     @cython.locals(record=ShareRecord, records=Records)
     cdef ShareRecord take(self)

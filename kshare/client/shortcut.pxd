@@ -1,31 +1,42 @@
 # The C body of shortcut.py, inlined into compiled callers.
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from kshare.client.awaiting cimport NextRecord
 from kshare.client.record cimport ShareRecord
 
 
 cdef extern from *:
     """
-    static PyObject *kshare_next(PyObject *one) {
-        PyObject *result = NULL;
-        PySendResult how = Py_TYPE(one)->tp_as_async->am_send(one, Py_None, &result);
-        if (how != PYGEN_RETURN) return result;
-        PyErr_SetObject(PyExc_StopIteration, result);
-        Py_DECREF(result);
-        return NULL;
+    static PyObject *kshare_raise(PyObject *stop, PyObject *record) {
+    #if PY_VERSION_HEX >= 0x030C0000
+        if (stop != Py_None && Py_REFCNT(stop) == 1) {
+            Py_INCREF(stop);
+        } else {
+            stop = PyObject_CallNoArgs(PyExc_StopIteration);
+            if (stop == NULL) return NULL;
+        }
+        Py_XSETREF(((PyStopIterationObject *) stop)->value, Py_NewRef(record));
+        PyErr_SetRaisedException(Py_NewRef(stop));
+    #else
+        PyErr_SetObject(PyExc_StopIteration, record);
+        Py_INCREF(stop);
+    #endif
+        return stop;
     }
-    static void kshare_set_send(PyObject *kind, sendfunc send) {
+    static void kshare_put(PyObject *kind, sendfunc send, iternextfunc next) {
         ((PyTypeObject *) kind)->tp_as_async->am_send = send;
-        ((PyTypeObject *) kind)->tp_iternext = kshare_next;
+        ((PyTypeObject *) kind)->tp_iternext = next;
     }
     """
     ctypedef enum PySendResult:
         PYGEN_RETURN, PYGEN_ERROR, PYGEN_NEXT
     ctypedef PySendResult (*sendfunc)(PyObject*, PyObject*, PyObject**)
-    void kshare_set_send(object kind, sendfunc send)
+    ctypedef PyObject* (*iternextfunc)(PyObject*)
     PySendResult PyIter_Send(object, PyObject*, PyObject**) except PYGEN_ERROR
+    # Raises StopIteration: the one that is given if it is nobody else's, or a new one. Returns it for the next time.
+    object kshare_raise(object stop, object record)
+    void kshare_put(object kind, sendfunc send, iternextfunc next)
 
 
 cdef inline PySendResult send(PyObject* one, PyObject* value, PyObject** result) except PYGEN_ERROR:
@@ -37,5 +48,20 @@ cdef inline PySendResult send(PyObject* one, PyObject* value, PyObject** result)
     return PYGEN_RETURN
 
 
+cdef inline PyObject* step(PyObject* one) except? NULL:
+    cdef PyObject* result = NULL
+    if send(one, <PyObject*> None, &result) == PYGEN_RETURN:
+        stop(<NextRecord> one, <object> result)
+        Py_DECREF(<object> result)
+        return NULL
+    return result
+
+
+cdef inline void stop(NextRecord one, object record) noexcept:
+    cdef object before = one.stop
+    one.stop = None
+    one.stop = kshare_raise(before, record)
+
+
 cdef inline void await_quickly(object kind) noexcept:
-    kshare_set_send(kind, <sendfunc> send)
+    kshare_put(kind, <sendfunc> send, <iternextfunc> step)

@@ -1,8 +1,8 @@
 """How `await` gets at what a `NextRecord` has: compiled, by functions in C that hand it over.
 
 Without them a record comes by way of an exception, a traceback included. Python 3.11 calls a type's `am_send`, and
-needs no exception then; Cython has no name for that one. Later versions call `tp_iternext`, where making the exception
-by hand spares the traceback. `shortcut.pxd` puts both where the interpreter looks.
+needs no exception then; Cython has no name for that one. Later versions call `tp_iternext`, where one exception will do
+for all records. `shortcut.pxd` puts both where the interpreter looks.
 """
 
 from __future__ import annotations

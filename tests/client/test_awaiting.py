@@ -123,3 +123,20 @@ async def test_it_is_an_iterator_like_any_awaitable() -> None:
     with pytest.raises(StopIteration) as end:
         next(cast("Iterator[None]", anext(stream)))
     assert end.value.value.offset == 1
+
+
+async def test_each_exception_that_is_kept_keeps_its_record() -> None:
+    """Compiled, on Python 3.12 and later, one does for all records that nobody catches."""
+
+    class Long(Batches):
+        def stretch(self) -> int:
+            return 100
+
+    stream = Long(batch(0, 5)).records()
+    await anext(stream)
+    kept = []
+    for _ in range(3):
+        with pytest.raises(StopIteration) as end:
+            next(cast("Iterator[None]", anext(stream)))
+        kept.append(end.value)
+    assert [one.value.offset for one in kept] == [1, 2, 3]
