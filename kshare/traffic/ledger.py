@@ -7,7 +7,7 @@ session ends with its connection. Judges nothing: rules look at the steps that c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
@@ -35,8 +35,8 @@ class Step:
     previous_epoch: int | None
     """None: there was no session that we know of."""
     previous_ended: float
-    judged: list[Judged] = field(default_factory=list)
-    standings: set[Standing] = field(default_factory=set)
+    judged: list[Judged]
+    standings: set[Standing]
     """Those that occur in `judged`."""
 
     @property
@@ -74,17 +74,11 @@ class Ledger:
         exchange = turn.exchange
         member = self._member(turn.group, turn.member, exchange)
         session = member.sessions.get(exchange.connection.server)
-        step = Step(
-            turn,
-            member,
-            session,
-            session.epoch if session else None,
-            session.last_ended if session else 0.0,
-        )
+        epoch, ended = (session.epoch, session.last_ended) if session else (None, 0.0)
+        judged: list[Judged] = []
         for ack in turn.acknowledged:
-            step.judged += member.judge(ack, session, exchange.asked_at)
-        if step.judged:
-            step.standings.update([one.standing for one in step.judged])
+            judged += member.judge(ack, session, exchange.asked_at)
+        step = Step(turn, member, session, epoch, ended, judged, {one.standing for one in judged})
         _count(step)
         if turn.is_answered:
             self._apply(step)

@@ -28,12 +28,15 @@ _TELLING = (
 class Names:
     def __init__(self) -> None:
         self._topics: dict[bytes, str] = {}
+        """How topics are written: by their names as soon as these are known."""
         self._nodes: dict[str, int] = {}
 
     def topic(self, topic_id: bytes) -> str:
         """Its name, or the beginning of its id."""
         known = self._topics.get(topic_id)
-        return known if known is not None else f"{uuid_text(topic_id)[:_SHORT_ID]}…"
+        if known is None:
+            known = self._topics[topic_id] = f"{uuid_text(topic_id)[:_SHORT_ID]}…"
+        return known
 
     def topics(self, told: Mentions) -> set[str]:
         """All that were mentioned, by name or id."""

@@ -105,10 +105,10 @@ def turn_of(exchange: Exchange) -> Turn | None:
         for partition in topic.partitions:
             where = (topic.topic_id, partition.partition_index)
             turn.named.append(where)
-            turn.acknowledged += [
-                Acknowledged(where, batch.first_offset, batch.last_offset, batch.acknowledge_types)
-                for batch in partition.acknowledgement_batches
-            ]
+            for batch in partition.acknowledgement_batches:
+                turn.acknowledged.append(
+                    Acknowledged(where, batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                )
     _read_answer(turn, exchange)
     return turn
 
