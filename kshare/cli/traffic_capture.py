@@ -37,7 +37,7 @@ class CapturedConnection:
         self._written = writer.connect(client, server, time)
 
     def frame(self, frame: Frame) -> None:
-        data = len(frame.data).to_bytes(_SIZE_BYTES, "big") + _masked(frame)
+        data = b"".join((len(frame.data).to_bytes(_SIZE_BYTES, "big"), _masked(frame)))
         send = self._written.client_sends if frame.is_request else self._written.server_sends
         send(data, frame.time)
 
@@ -46,12 +46,12 @@ class CapturedConnection:
         self._file.flush()
 
 
-def _masked(frame: Frame) -> bytes | bytearray:
-    data = bytearray(frame.data)
+def _masked(frame: Frame) -> bytes | bytearray | memoryview:
     if frame.is_token:
-        return b"*" * len(data)
+        return b"*" * len(frame.data)
     if not holds_secrets(frame.api_key):
-        return data
+        return frame.data
+    data = bytearray(frame.data)
     if frame.is_request:
         reading = dissect_request(data, is_sized=False)
     else:

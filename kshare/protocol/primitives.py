@@ -106,6 +106,8 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    if not buf[pos]:
+        return None, pos + 1
     length, pos = read_uvarint(buf, pos)
     if not length:
         return None, pos
@@ -180,7 +182,10 @@ def read_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
 
 
 def read_compact_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
-    return _required(*read_compact_nullable_records(buf, pos))
+    length, pos = read_uvarint(buf, pos)
+    if not length:
+        raise MalformedError("null, where the version allows none")
+    return _span(buf, pos, length - 1)
 
 
 def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
@@ -344,8 +349,10 @@ def write_values(
 
 
 def read_uuid(buf: Buffer, pos: int) -> tuple[bytes, int]:
-    view, pos = _span(buf, pos, 16)
-    return bytes(view), pos
+    end = pos + 16
+    if end > len(buf):
+        raise MalformedError(f"16 bytes announced, {len(buf) - pos} are left")
+    return bytes(buf[pos:end]), end
 
 
 def write_uuid(out: bytearray, value: bytes) -> None:

@@ -73,7 +73,6 @@ def _turn_form(turn: Turn, names: Names) -> dict[str, Any]:
         "acknowledged": [
             {**_where(ack.partition, names), "first": first, "last": last, "type": TYPE_NAMES.get(kind, kind)}
             for ack in turn.acknowledged
-            if ack.is_well_formed
             for first, last, kind in ack.runs()
         ],
         "error": error_name(turn.error) if turn.error else None,

@@ -114,8 +114,6 @@ class Member:
     latencies: Latencies = field(default_factory=Latencies)
 
     def judge(self, ack: Acknowledged, session: Session | None, now: float) -> list[Judged]:
-        if not ack.is_well_formed:
-            return []
         found: list[Judged] = []
         partition = ack.partition
         held = session.held.get(partition, _NONE_HELD) if session else _NONE_HELD

@@ -44,7 +44,7 @@ class Names:
 
     def partition(self, topic_id: bytes, number: int) -> str:
         """orders-0"""
-        return f"{self.topic(topic_id)}-{number}"
+        return f"{self._topics.get(topic_id) or self.topic(topic_id)}-{number}"
 
     def node(self, server: str) -> str:
         """The node's number, or its address as long as that is all we know."""

@@ -47,12 +47,17 @@ class Acknowledged(NamedTuple):
         return self.last >= self.first and len(self.types) in (1, self.last - self.first + 1)
 
     def runs(self) -> list[tuple[int, int, int]]:
-        """First, last and type of neighbours that have the same one."""
-        if len(self.types) == 1 or self.types.count(self.types[:1]) == len(self.types):
-            return [(self.first, self.last, self.types[0])]
+        """First, last and type of neighbours that have the same one; none if something is wrong."""
+        _, first, last, types = self
+        if len(types) == 1 and first <= last:
+            return [(first, last, types[0])]
+        if not self.is_well_formed:
+            return []
+        if types.count(types[:1]) == len(types):
+            return [(first, last, types[0])]
         found = []
-        at = self.first
-        for kind, run in groupby(self.types):
+        at = first
+        for kind, run in groupby(types):
             length = sum(1 for _ in run)
             found.append((at, at + length - 1, kind))
             at += length

@@ -97,10 +97,7 @@ def acks_text(turn: Turn, names: Names) -> str:
     """accept orders-0 90-99, 103; release orders-0 100"""
     found: dict[tuple[int, Partition], list[tuple[int, int]]] = {}
     for ack in turn.acknowledged:
-        if not ack.is_well_formed:
-            found.setdefault((_MALFORMED, ack.partition), []).append((ack.first, ack.last))
-            continue
-        for first, last, kind in ack.runs():
+        for first, last, kind in ack.runs() or [(ack.first, ack.last, _MALFORMED)]:
             found.setdefault((kind, ack.partition), []).append((first, last))
     texts = []
     for (kind, partition), spans in _few(found):
