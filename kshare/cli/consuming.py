@@ -227,12 +227,13 @@ class Showing:
             quiet = anyio.current_time() - self._last_at
             if self._outlet.is_closed:
                 raise ClosedPipe
-            if patience is not None and quiet >= patience:
-                return None
             if self._is_hint_due and quiet >= _QUIET_S:
                 self._is_hint_due = False
                 if self._books.shown == 0:
                     await self._hint()
+                    continue  # something may have come meanwhile
+            if patience is not None and quiet >= patience:
+                return None
 
     def _hold(self) -> None:
         """Whom one line may be enough gets one record at a time; nobody gets more than what is wanted."""

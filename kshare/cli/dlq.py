@@ -71,7 +71,7 @@ def show(
     letter_views.show_letters(Cluster(server, properties), topic, chosen, most, explain, is_json)
 
 
-@dlq.command("redrive")
+@dlq.command("redrive", short_help="Write records again, and settle their letters.")
 def redrive(
     topic: Topic,
     server: Server = None,

@@ -43,7 +43,7 @@ def list_(
 @groups.command("describe")
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP...", help="All, if none is named.")
+        list[str] | None, typer.Argument(metavar="GROUP", help="All, if none is named.")
     ] = None,
     server: Server = None,
     properties: Properties = None,
@@ -114,7 +114,7 @@ def delete_offsets(
 
 @groups.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Which to delete.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
@@ -140,12 +140,12 @@ def show_config(
 @config.command("set")
 def set_config(
     group: Group,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="What to set.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Set: share.auto.offset.reset=earliest."""
+    """Set what holds: share.auto.offset.reset=earliest."""
     from kshare.cli import group_changes
     from kshare.cli.cluster import Cluster
 
@@ -156,7 +156,7 @@ def set_config(
 @config.command("unset")
 def unset_config(
     group: Group,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="What to unset.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,

@@ -31,7 +31,7 @@ def produce(
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where records go.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE...", help="What to write; standard input if none is named."),
+        typer.Argument(metavar="FILE", help="What to write; standard input if none is named."),
     ] = None,
     server: Server = None,
     properties: Properties = None,

@@ -192,7 +192,7 @@ def test_on_a_terminal_data_sends_no_escape_sequences(broker: Broker, topic: str
 
 
 def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
-    done = kshare("consume", "-t", topic, "-g", f"late-{topic}", "--timeout-ms", "3200")
+    done = kshare("consume", "-t", topic, "-g", f"late-{topic}", "--timeout-ms", "3000")
     assert done.code == 0
     assert f"group late-{topic} is at the end of {topic}. A new group begins there" in done.err
     assert f"kshare groups reset-offsets late-{topic} --topic {topic} --to-earliest --execute" in done.err
