@@ -6,6 +6,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 ctypedef (uint64_t, int64_t) number_and_position
 
+cdef int64_t _LONGEST_NUMBER
+
 
 @cython.locals(byte=uint64_t, shift=cython.uint, number=uint64_t)
 cdef number_and_position read_number(
