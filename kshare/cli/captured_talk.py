@@ -57,14 +57,13 @@ class CapturedTalk:
         """The exchanges that this completes."""
         if self.kind in (Kind.ENCRYPTED, Kind.FOREIGN):
             return []
-        if self._conversation is None:
-            self._waiting.append(event)
-            if not self._is_client_clear(event):
-                return []
-            self._begin()
-            events, self._waiting = self._waiting, []
-        else:
-            events = [event]
+        if self._conversation is not None:
+            return self._say(event)
+        self._waiting.append(event)
+        if not self._is_client_clear(event):
+            return []
+        self._begin()
+        events, self._waiting = self._waiting, []
         return [done for one in events for done in self._say(one)]
 
     def end(self, time: float) -> list[Exchange]:

@@ -99,12 +99,13 @@ class CapturedTraffic:
         if isinstance(event, Closed):
             self._close(self._talks.pop(number, None), event)
             return
-        if number not in self._talks:
-            self._talks[number] = CapturedTalk(event.link, self._servers)
-        talk = self._talks[number]
+        talk = self._talks.get(number)
+        if talk is None:
+            talk = self._talks[number] = CapturedTalk(event.link, self._servers)
         if isinstance(event, Lost):
             self._lost_bytes += event.size
-        self._show(talk.hear(event))
+        if done := talk.hear(event):
+            self._show(done)
 
     def _close(self, talk: CapturedTalk | None, event: Closed) -> None:
         if talk is None:

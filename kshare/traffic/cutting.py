@@ -8,7 +8,7 @@ if the frame is there as a whole. What "looks like a frame" means is said by who
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kshare.errors import DecodeError
 from kshare.protocol.frames import MAX_FRAME, SIZE_BYTES
@@ -29,13 +29,14 @@ class Cutter:
         self._window = b""
         self._is_searching = is_searching
 
-    def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
+    def feed(self, data: bytes | memoryview) -> Iterable[memoryview]:
         """Whole frames, without their sizes."""
         if self._is_searching:
             found = self._search(bytes(data))
-            if found is None:
-                return
-            data = found
+            return () if found is None else self._split(found)
+        return () if self._splitter.is_but_more(data) else self._split(data)
+
+    def _split(self, data: bytes | memoryview) -> Iterator[memoryview]:
         try:
             yield from self._splitter.feed(data)
         except DecodeError:
