@@ -22,6 +22,7 @@ _FAR = 1 << 28
 _PART_BYTES = 256
 """What a part that is held takes besides its payload."""
 _HALF, _WHOLE = 1 << 31, 1 << 32
+_UNUSUAL = SYN | FIN | RST
 
 
 class Link:
@@ -58,9 +59,10 @@ class Link:
         None for any other, which is left to `take`.
         """
         mine, other = self._directions[side], self._directions[1 - side]
-        is_plain = not (segment.flags & (SYN | FIN | RST) or segment.missing or segment.acknowledged < 0)
         if (
-            not is_plain
+            segment.flags & _UNUSUAL
+            or segment.missing
+            or segment.acknowledged < 0
             or mine.held
             or other.held
             or mine.is_over
@@ -73,11 +75,13 @@ class Link:
         if not is_known or segment.sequence != mine.next % _WHOLE:
             return None
         self._packets += 1
-        other.acknowledged = max(other.acknowledged, after)
-        if not segment.payload:
+        if after > other.acknowledged:
+            other.acknowledged = after
+        payload = segment.payload
+        if not payload:
             return ()
-        mine.next += len(segment.payload)
-        return (Data(self, side, bytes(segment.payload), time),)
+        mine.next += len(payload)
+        return (Data(self, side, bytes(payload), time),)
 
     def take(self, side: int, segment: Segment, time: float) -> Iterator[Event]:
         """What this segment completes."""

@@ -49,14 +49,15 @@ class PcapngFile:
 
     def packets(self, data: memoryview) -> Iterator[Packet]:
         self.consumed = at = 0
-        while at + _HEAD + _TRAILER <= len(data):
+        end = len(data)
+        while at + _HEAD + _TRAILER <= end:
             kind, size = self._read_head(data, at)
             if kind == _SECTION:  # which reads the same in both byte orders
                 self._begin_section(data, at)
                 kind, size = self._read_head(data, at)
             if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MOST_BYTES or size % 4:
                 raise CaptureError(at, f"a block of {size} bytes is announced")
-            if at + size > len(data):
+            if at + size > end:
                 break
             if kind == _INTERFACE:
                 self._interfaces.append(self._interface(data[at + _HEAD : at + size - _TRAILER]))
