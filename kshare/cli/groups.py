@@ -42,9 +42,7 @@ def list_(
 
 @groups.command("describe")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="All, if none is named.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="All, if none is named.")] = None,
     server: Server = None,
     properties: Properties = None,
     offsets: Annotated[bool, typer.Option("--offsets", help="Start offsets and lag (the default).")] = False,
