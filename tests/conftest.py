@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,3 +126,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Every asynchronous test runs on both."""
     backend: str = request.param
     return backend
+
+
+@pytest.fixture
+def swept() -> Iterator[None]:
+    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

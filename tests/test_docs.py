@@ -35,15 +35,7 @@ def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
     code = "\n".join(
         text for language, text in blocks(document) if language == "python" and BROKER not in text
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run([sys.executable, "-W", "error", "-c", code])
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

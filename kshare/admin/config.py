@@ -6,12 +6,11 @@ Decides what is allowed. Options of consumers are refused, so that nothing that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from kshare.client.config import CONNECTION_OPTIONS
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
-from kshare.client.kafka_names import KAFKA_NAMES, dotted, translate
+from kshare.client.kafka_names import understand
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
 
@@ -24,7 +23,7 @@ def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mappi
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
-        for known, turned in _understand(name, value, options).items():
+        for known, turned in understand(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
             if known not in OPTIONS:
                 raise ConfigError(f"{name} is for consumers, an AdminClient has no use for it: leave it out")
             if known in values:
@@ -34,13 +33,3 @@ def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mappi
     if not servers:
         raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')
     return NetSettings.parse(servers, **values)
-
-
-def _understand(name: str, value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    if name in OPTIONS or name in CONSUMER_OPTIONS:
-        return {name: value}
-    kafkas = dotted(name)
-    if kafkas is not None:
-        return translate(kafkas, value, options, written=name)
-    near = get_close_matches(name, [*OPTIONS, *KAFKA_NAMES], 1)
-    raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))

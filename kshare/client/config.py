@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 from kshare.client.deserialize import Deserializer, OnPoison
-from kshare.client.kafka_names import KAFKA_NAMES, dotted, translate
+from kshare.client.kafka_names import understand
 from kshare.client.observer import Observer, OnSettled
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
@@ -68,7 +67,7 @@ class ConsumerConfig:
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
-            for known, turned in _understand(name, value, options).items():
+            for known, turned in understand(name, value, options, OPTIONS).items():
                 if known in values:
                     raise ConfigError(f"{name}: {known} is given twice")
                 values[known] = turned
@@ -150,13 +149,3 @@ def topic_names(value: object) -> tuple[str, ...]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _understand(name: str, value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    if name in OPTIONS:
-        return {name: value}
-    kafkas = dotted(name)
-    if kafkas is not None:
-        return translate(kafkas, value, options, written=name)
-    near = get_close_matches(name, [*OPTIONS, *KAFKA_NAMES], 1)
-    raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))

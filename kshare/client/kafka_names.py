@@ -7,7 +7,8 @@ nothing that was meant is silently dropped. Never checks values beyond what it t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from kshare.errors import ConfigError
@@ -19,6 +20,19 @@ Translate = Callable[[Any, Given], dict[str, Any]]
 _LOGIN = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def understand(
+    name: str, value: Any, given: Given, ours: Sequence[str], others: Sequence[str] = ()
+) -> dict[str, Any]:
+    """One option that a user wrote, in our names; of those that there aren't, `ours` are suggested, not `others`."""
+    if name in ours or name in others:
+        return {name: value}
+    kafkas = dotted(name)
+    if kafkas is not None:
+        return translate(kafkas, value, given, written=name)
+    near = get_close_matches(name, [*ours, *KAFKA_NAMES], 1)
+    raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def dotted(name: str) -> str | None:

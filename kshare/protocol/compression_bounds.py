@@ -8,7 +8,7 @@ bound is too much is decided by `compression`, and whether the blocks themselves
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _UINT32 = struct.Struct("<I")
 _LZ4_MAGIC = 0x184D2204
@@ -21,6 +21,9 @@ _SNAPPY_GROWTH = 22
 # A byte that lengthens a match adds 255; the rest of a sequence pays for the few bytes above it.
 _LZ4_GROWTH = 255
 _ZSTD_MAX_BLOCK = 128 * 1024
+
+_BoundOf = Callable[[memoryview, int], tuple[int, int]]
+"""From a frame behind its magic number to its bound and where it ends."""
 
 
 def _uint32(view: memoryview, position: int) -> int:
@@ -43,20 +46,24 @@ def snappy_bound(view: memoryview) -> int:
     return size
 
 
-def lz4_bound(view: memoryview) -> int:
-    """The sum over all frames of what their blocks may hold."""
+def _sum_of_frames(view: memoryview, magic: int, codec: str, bound_of: _BoundOf) -> int:
+    """Over all frames, what their blocks may hold; skippable ones hold nothing."""
     total = 0
     position = 0
     while position < len(view):
-        magic = _uint32(view, position)
-        if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+        found = _uint32(view, position)
+        if found & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
             position += 8 + _uint32(view, position + 4)
             continue
-        if magic != _LZ4_MAGIC:
-            raise ValueError("no lz4 frame begins here")
-        bound, position = _lz4_frame(view, position + 4)
+        if found != magic:
+            raise ValueError(f"no {codec} frame begins here")
+        bound, position = bound_of(view, position + 4)
         total += bound
     return total
+
+
+def lz4_bound(view: memoryview) -> int:
+    return _sum_of_frames(view, _LZ4_MAGIC, "lz4", _lz4_frame)
 
 
 def _lz4_frame(view: memoryview, position: int) -> tuple[int, int]:
@@ -88,19 +95,7 @@ def plain_lz4_blocks(view: memoryview, header: bytes) -> Iterator[tuple[memoryvi
 
 
 def zstd_bound(view: memoryview) -> int:
-    """The sum over all frames of what their blocks may hold."""
-    total = 0
-    position = 0
-    while position < len(view):
-        magic = _uint32(view, position)
-        if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-            position += 8 + _uint32(view, position + 4)
-            continue
-        if magic != _ZSTD_MAGIC:
-            raise ValueError("no zstd frame begins here")
-        bound, position = _zstd_frame(view, position + 4)
-        total += bound
-    return total
+    return _sum_of_frames(view, _ZSTD_MAGIC, "zstd", _zstd_frame)
 
 
 def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:

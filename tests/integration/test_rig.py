@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -10,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,21 +25,12 @@ from tools.kafka.jars import NEWEST_RELEASE
 from tools.kafka.listeners import SASL_MECHANISMS, USERS, Listener, User
 from tools.kafka.ports import free_ports, is_free
 
-pytestmark = [pytest.mark.kafka, pytest.mark.java]
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.usefixtures("swept")]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 60.0
 # kafka-python knocks again until then, even when its password was wrong.
 _REFUSAL_MS = 2000
-
-
-@pytest.fixture(autouse=True)
-def sweep() -> Iterator[None]:
-    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

@@ -19,6 +19,7 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.net.cancelling import cancelled_at_each_await
 from tests.net.peer import Conversation, Script, peer, settings
 
 pytestmark = pytest.mark.anyio
@@ -246,17 +247,8 @@ async def test_cancelled_at_each_await_nothing_is_left() -> None:
         async def work() -> None:
             async with Pool(settings(one)) as pool:
                 await name_of(pool, None)
-                done.set()
 
-        done = anyio.Event()
-        steps = 0
-        while not done.is_set():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(work)
-                for _ in range(steps):
-                    await checkpoint()
-                tasks.cancel_scope.cancel()
-            steps += 1
+        await cancelled_at_each_await(work)
 
 
 async def test_one_who_gives_up_leaves_the_others_their_connection() -> None:

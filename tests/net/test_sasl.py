@@ -24,6 +24,7 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.net.cancelling import cancelled_at_each_await
 from tests.net.peer import RANGES, Conversation, Script, connected, peer, refusal, settings, versions_answer
 
 pytestmark = pytest.mark.anyio
@@ -264,17 +265,8 @@ async def test_cancelled_at_each_await_nothing_is_left() -> None:
         async def connect() -> None:
             async with connected(settings(address, **PLAIN)) as connection:
                 await connection.ask(MetadataRequest([]))
-                done.set()
 
-        done = anyio.Event()
-        steps = 0
-        while not done.is_set():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(connect)
-                for _ in range(steps):
-                    await checkpoint()
-                tasks.cancel_scope.cancel()
-            steps += 1 + steps // 4
+        await cancelled_at_each_await(connect, leap=4)
 
 
 async def test_secrets_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:

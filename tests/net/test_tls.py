@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 import trustme
-from anyio.lowlevel import checkpoint
 
 from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost
 from kshare.protocol.messages import MetadataRequest, MetadataResponse
+from tests.net.cancelling import cancelled_at_each_await
 from tests.net.peer import Conversation, connected, peer, refusal, settings
 
 pytestmark = pytest.mark.anyio
@@ -198,14 +198,5 @@ async def test_cancelled_at_each_await_nothing_is_left(authority: Authority) -> 
         async def connect_and_stay() -> None:
             async with connected(chosen) as connection:
                 await connection.ask(MetadataRequest([]))
-                done.set()
 
-        done = anyio.Event()
-        steps = 0
-        while not done.is_set():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(connect_and_stay)
-                for _ in range(steps):
-                    await checkpoint()
-                tasks.cancel_scope.cancel()
-            steps += 1 + steps // 8
+        await cancelled_at_each_await(connect_and_stay, leap=8)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 
 import anyio
@@ -24,16 +22,8 @@ from kshare.protocol.messages import alter_share_group_offsets_request as alter_
 from kshare.testing import Broker, ManualClock
 from tests.helpers.plain_client import plain_client
 
+pytestmark = pytest.mark.usefixtures("swept")
 DEADLINE_S = 30.0
-
-
-@pytest.fixture(autouse=True)
-def sweep() -> Iterator[None]:
-    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture
