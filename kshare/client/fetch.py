@@ -32,6 +32,7 @@ from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
+from kshare.state.appetite import Appetite
 from kshare.state.cluster import Endpoint
 from kshare.state.lease import Partition
 from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent, ShareSession
@@ -79,6 +80,7 @@ class NodeSession:
         self._holdings = holdings
         self._name_of = name_of
         self._on_moved = on_moved
+        self._appetite = Appetite()
         self._closing = False
         self._has_plenty = True
         self._brought_at = 0.0
@@ -195,6 +197,7 @@ class NodeSession:
             max_records=room,
             batch_size=room,
             max_wait_ms=self._busy_wait_ms() if acks or self._holdings.tally.undecided else IDLE_WAIT_MS,
+            max_bytes=self._appetite.bytes_for(len(self.session.wanted)),
             is_strict=mode == "records" or (mode == "auto" and room < STRICT_BELOW),
         )
         return self.session.fetch(limits, acks)
@@ -288,6 +291,7 @@ class NodeSession:
             )
             self._has_plenty = brought >= min(PLENTY, (sent.request.max_records + 1) // 2)
             self._brought_at = self._holdings.clock()
+            self._appetite.on_answer(len(data.records or b"") for _, data in answer.acquired)
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             acks = self.books.setdefault(partition, PartitionAcks(partition))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from kshare.state.appetite import LEAST
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 COUNT, LIMIT = 60, 10
+PARTITIONS = 3
 
 
 @pytest.mark.parametrize("acquire", ["records", "batches"])
@@ -35,3 +37,20 @@ async def test_measured_a_record_limit_is_exact_even_out_of_a_larger_batch(
         assert max(sizes) <= LIMIT
     else:
         assert max(sizes) > LIMIT, "the producer's batches are larger"
+
+
+async def test_records_larger_than_what_is_asked_for_first_come_too(fresh_queue: FreshQueue) -> None:
+    """Every one is a batch of three times that, in each partition."""
+    size = 3 * LEAST
+    queue = fresh_queue(PARTITIONS, topic={"max.message.bytes": str(size + LEAST)})
+    for partition in range(PARTITIONS):
+        await queue.send([bytes([partition]) * size] * 3, partition=partition, key=None)
+    taken: list[tuple[int, int]] = []
+    async with queue.consumer() as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                assert record.value == bytes([record.partition]) * size
+                taken.append((record.partition, record.offset))
+                if len(taken) == 3 * PARTITIONS:
+                    break
+    assert sorted(taken) == [(partition, offset) for partition in range(PARTITIONS) for offset in range(3)]

@@ -34,6 +34,7 @@ from tests.helpers.plain_client import plain_client
 DEADLINE_S = 60.0
 _ADMIN_MS = 30_000
 _EARLIEST = -2
+_LARGEST = 16 * 1024 * 1024
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 ResultT = TypeVar("ResultT")
@@ -91,7 +92,7 @@ class WorkQueue:
         return [b"%d" % number for number in range(first, self.produced)]
 
     def _send(self, values: Sequence[bytes | None], where: dict[str, Any]) -> None:
-        producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap)
+        producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap, max_request_size=_LARGEST)
         try:
             sent = [
                 producer.send(

@@ -1,0 +1,39 @@
+"""How many bytes to ask a broker for.
+
+Kafka looks at the header of every batch within the bytes that it may send, before it knows how many of them it can
+lend; and it reads on only as far as the locks that are free. So whoever asks for much more than comes, as all other
+clients do with their 50 MB, has it read the log for nothing: with 100-byte records that was two thirds of the time of
+a fetch (Kafka 4.3.1: 1.6 ms against 0.6).
+
+    event                        | what is asked for, for each partition
+    -----------------------------+----------------------------------------------------------------
+    nothing is known             | `LEAST`: as large as a batch can be where nobody has set anything
+    an answer with records       | twice the largest piece in it, so that twice as much is noticed;
+                                 | never less than an eighth below what was asked for before
+
+Decides nothing else. A batch that is larger than what was asked for comes nevertheless: brokers send one, if it is the
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LEAST = 1024 * 1024
+MOST = 50 * 1024 * 1024
+"""For all partitions together: an answer has to fit into memory, here and there."""
+
+
+class Appetite:
+    def __init__(self) -> None:
+        self._piece = LEAST
+
+    def bytes_for(self, partitions: int) -> int:
+        """Brokers give each partition that has something to lend an equal part."""
+        return min(MOST, self._piece * max(1, partitions))
+
+    def on_answer(self, pieces: Iterable[int]) -> None:
+        """How many bytes came of each partition."""
+        largest = max(pieces, default=0)
+        if largest:
+            self._piece = max(LEAST, 2 * largest, self._piece - self._piece // 8)
