@@ -29,8 +29,14 @@ PARTITIONS = 4
 LOCKS = 4000
 TUNED = 16_000
 ROUNDS = 3
-SIZE = "max.poll.records"
-_CONFLUENT_SIZES = (500, 4000, 8000, 16_000)
+SIZE, BYTES = "max.poll.records", "fetch.max.bytes"
+_ITS_DEFAULT = 50 * 1024 * 1024
+_CONFLUENT_TRIES = (
+    *((size, _ITS_DEFAULT) for size in (500, 4000, 8000, 16_000)),
+    (16_000, 4 * 1024 * 1024),
+    (16_000, 1024 * 1024),
+)
+"""The bytes are those that ours come to by themselves."""
 _DEADLINE_S = 300.0
 
 
@@ -89,6 +95,7 @@ _FIGURES = (
     Figure(CPU, "microseconds a record", form=".3f"),
     Figure(FIRST, "seconds after the consumer was made", form=".2f"),
     Figure(SIZE, "that was best of those tried"),
+    Figure(BYTES, "likewise"),
 )
 
 
@@ -96,8 +103,8 @@ def _remarks(records: int) -> list[str]:
     return [
         f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
         f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before",
-        f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; "
-        f"confluent-kafka: the best of {', '.join(map(str, _CONFLUENT_SIZES))}, tried once each",
+        f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; confluent-kafka: the best "
+        f"of {len(_CONFLUENT_TRIES)} pairs of {SIZE} and {BYTES}, tried once each with these records",
         "Java: Apache's ShareConsumerPerformance; its CPU is that of the whole process",
         *([] if programs.has_go() else ["franz-go is left out: there is no Go on this machine"]),
     ]
@@ -129,32 +136,36 @@ def _contests() -> list[Contest]:
 def _tuned(name: str, records: int, load: Load) -> Mapping[str, float]:
     if name not in (_CONFLUENT, _CONFLUENT_EACH):
         return _read(_READERS[name], records, load, TUNED)
-    size = _best_size(name, records)
-    return {**_read(_READERS[name], records, load, size), SIZE: size}
+    size, most_bytes = _best(name, records, load)
+    found = _read(_READERS[name], records, load, size, fetch_bytes=most_bytes)
+    return {**found, SIZE: size, BYTES: most_bytes}
 
 
 @functools.cache
-def _best_size(name: str, records: int) -> int:
+def _best(name: str, records: int, load: Load) -> tuple[int, int]:
     """Tried once with each: which reads most records a second."""
 
-    def rate(size: int) -> float:
-        progress(f"consume: {name}, {SIZE} {size}")
-        return _read(_READERS[name], records, PLAIN, size)[RATE]
+    def rate(tried: tuple[int, int]) -> float:
+        progress(f"consume: {name}{load.title}, {SIZE} {tried[0]}, {BYTES} {tried[1]}")
+        return _read(_READERS[name], records, load, tried[0], fetch_bytes=tried[1])[RATE]
 
-    return max(_CONFLUENT_SIZES, key=rate)
+    return max(_CONFLUENT_TRIES, key=rate)
 
 
-def _read(reader: Reader, records: int, load: Load, max_records: int | None) -> Mapping[str, float]:
+def _read(
+    reader: Reader, records: int, load: Load, max_records: int | None, **settings: int
+) -> Mapping[str, float]:
     """Tuned where `max_records` is given."""
     _warm_up(records)
-    return _read_topic(reader, _filled(load, records), load.count(records), max_records)
+    return _read_topic(reader, _filled(load, records), load.count(records), max_records, **settings)
 
 
-def _read_topic(reader: Reader, topic: str, count: int, max_records: int | None) -> Mapping[str, float]:
+def _read_topic(
+    reader: Reader, topic: str, count: int, max_records: int | None, **settings: int
+) -> Mapping[str, float]:
     group = fresh_group({"share.partition.max.record.locks": str(LOCKS)} if max_records else None)
-    return reader.read(
-        count, _DEADLINE_S, bootstrap=broker().bootstrap, group=group, topic=topic, max_records=max_records
-    )
+    where = {"bootstrap": broker().bootstrap, "group": group, "topic": topic}
+    return reader.read(count, _DEADLINE_S, **where, max_records=max_records, **settings)
 
 
 @functools.cache

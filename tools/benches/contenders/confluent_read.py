@@ -14,6 +14,9 @@ def read(given: dict[str, str]) -> None:
     config: dict[str, str | int] = {"bootstrap.servers": given["bootstrap"], "group.id": given["group"]}
     if "max_records" in given:
         config["max.poll.records"] = int(given["max_records"])
+    if "fetch_bytes" in given:
+        config["fetch.max.bytes"] = int(given["fetch_bytes"])
+        config["message.max.bytes"] = config["fetch.max.bytes"]  # which may not be more
     if is_explicit:
         config["share.acknowledgement.mode"] = "explicit"
     seen, records, meter = 0, int(given["records"]), Meter()

@@ -1,7 +1,7 @@
 """What the broker allows: fetches and accepts as fast as answers come, and never looks at a record.
 
 One connection, one request at a time, each accepting what the one before has brought. Waits for nothing else, so that
-no share consumer that waits for its answers can be faster on the same broker.
+no share consumer that waits for its answers can be faster on the same broker. Asks for as few bytes as ours do.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import uuid
 from kshare.protocol.messages import MetadataRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.messages.share_fetch_request import AcknowledgementBatch, FetchPartition, FetchTopic
+from kshare.state.appetite import Appetite
 from tests.helpers.plain_client import PlainClient
 from tools.benches.contenders.arguments import arguments, end_of_input
 from tools.benches.contenders.meter import Meter
@@ -57,6 +58,7 @@ class NullMember:
         self._max_records = max_records
         self._epoch = self._session = 0
         self._next_beat = 0.0
+        self._appetite = Appetite()
         metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
         self._topic_id = metadata.topics[0].topic_id
         self._partitions = self._join(topic)
@@ -93,7 +95,7 @@ class NullMember:
                 *(self._group, self._id, self._session),
                 max_wait_ms=500,
                 min_bytes=1,
-                max_bytes=50 << 20,
+                max_bytes=self._appetite.bytes_for(len(self._partitions)),
                 max_records=self._max_records,
                 batch_size=self._max_records,
                 topics=[FetchTopic(self._topic_id, told)] if told else [],
@@ -105,6 +107,7 @@ class NullMember:
         self._to_accept = {number: [] for number in self._partitions}
         count = 0
         for topic in answer.responses:
+            self._appetite.on_answer(len(partition.records or b"") for partition in topic.partitions)
             for partition in topic.partitions:
                 ranges = self._to_accept[partition.partition_index]
                 for one in partition.acquired_records:
