@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-LEAST = 1024 * 1024
+LEAST = 1_048_588
+"""Kafka's default of max.message.bytes."""
 MOST = 50 * 1024 * 1024
 """For all partitions together: an answer has to fit into memory, here and there."""
 
