@@ -99,10 +99,11 @@ async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() ->
     """There is always something decided then: it's to be counted from the last that left, not from the first ever."""
     broker = TinyBroker(60_000)
     async with running(broker, most=100) as rig:
-        until = anyio.current_time() + 3 * LINGER_S
-        while anyio.current_time() < until:
+        until, count = anyio.current_time() + 3 * LINGER_S, 0
+        while count < 6000 or anyio.current_time() < until:
             for record in await rig.next_batch():
                 record.accept()
+                count += 1
                 await lowlevel.checkpoint()
     alone = [request for request in broker.requests if isinstance(request, ShareAcknowledgeRequest)]
     assert len(alone) <= 0.1 * len(broker.requests)
