@@ -20,7 +20,7 @@ from tools.benches.wishes import Wishes
 from tools.tracing import tracing
 
 RECORDS = 2_000_000
-WARM_UPS = 3
+WARM_UPS = 6
 ROUNDS = 5
 PARTITIONS = 4
 _DEADLINE_S = 300.0
