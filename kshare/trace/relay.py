@@ -72,7 +72,7 @@ class Relay:
         self._requests = _Lane(client, server, pump.room, self._pass_request)
         self._answers = _Lane(server, client, pump.room, self._pass_answer)
         self._has_begun = False
-        self._ended_by_client: bool | None = None
+        self._ended_by_client = False
         self._ended = anyio.Event()
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class Relay:
             self._pump.forget(self._client)
             self._pump.forget(self._server)
             self._pump.look()
-        self._tap.closed(time(), by_client=bool(self._ended_by_client))
+        self._tap.closed(time(), by_client=self._ended_by_client)
 
     # --- what the pump calls
 
@@ -95,31 +95,30 @@ class Relay:
         self._work(events, self._answers, self._requests)
 
     def _work(self, events: int, reading: _Lane, writing: _Lane) -> None:
+        was_full = reading.is_full or writing.is_full
+        lane = writing
         try:
             if events & WRITABLE:
-                self._attempt(writing, writing.flush)
+                writing.flush()
+            lane = reading
             if events & READABLE:
-                self._attempt(reading, reading.read)
-        except _Over:
-            self._ended.set()
-            self._pump.forget(self._client)
-            self._pump.forget(self._server)
-        else:
-            self._go_on()
-
-    def _attempt(self, lane: _Lane, work: Callable[[], None]) -> None:
-        try:
-            work()
+                reading.read()
         except (OSError, EOFError):
-            pass
+            self._end(lane)
         except DecodeError as error:
             self._note(
                 f"{self._name} answers what is no answer of Kafka's, so the connection was closed: {error}"
             )
+            self._end(lane)
         else:
-            return
+            if was_full or reading.is_full or writing.is_full:
+                self._go_on()
+
+    def _end(self, lane: _Lane) -> None:
         self._ended_by_client = lane is self._requests
-        raise _Over
+        self._ended.set()
+        self._pump.forget(self._client)
+        self._pump.forget(self._server)
 
     def _go_on(self) -> None:
         requests, answers = self._requests, self._answers
@@ -147,10 +146,6 @@ class Relay:
         return self._answered.feed(data)
 
 
-class _Over(Exception):
-    """Of the connection."""
-
-
 class _Lane:
     """One direction. Reads no more than can be written: EOFError when there is nothing more to read."""
 
@@ -166,14 +161,12 @@ class _Lane:
         self._room = room
         self._pass_on = pass_on
         self._unsent: deque[memoryview] = deque()
-
-    @property
-    def is_full(self) -> bool:
-        return bool(self._unsent)
+        self.is_full = False
+        """There is more to write than there is room for."""
 
     def read(self) -> None:
         """What has come, and passes it on."""
-        while not self._unsent:
+        while not self.is_full:
             try:
                 count = self._source.recv_into(self._room)
             except _WOULD_BLOCK:
@@ -192,19 +185,17 @@ class _Lane:
         self.read()
 
     def _write(self) -> None:
-        while self._unsent:
+        unsent = self._unsent
+        while unsent:
             try:
-                sent = (
-                    self._sink.send(self._unsent[0])
-                    if len(self._unsent) == 1
-                    else self._sink.sendmsg(self._unsent)
-                )
+                sent = self._sink.send(unsent[0]) if len(unsent) == 1 else self._sink.sendmsg(unsent)
             except _WOULD_BLOCK:
-                return
-            while self._unsent and sent >= len(self._unsent[0]):
-                sent -= len(self._unsent.popleft())
+                break
+            while unsent and sent >= len(unsent[0]):
+                sent -= len(unsent.popleft())
             if sent:
-                self._unsent[0] = self._unsent[0][sent:]
+                unsent[0] = unsent[0][sent:]
+        self.is_full = bool(unsent)
 
 
 def _interest(reading: _Lane, writing: _Lane) -> int:
