@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
-from anyio.abc import ByteStream, TaskGroup
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
@@ -20,6 +20,7 @@ from kshare.net.clock import loop_clock
 from kshare.net.foreign import lost
 from kshare.net.frame_reader import FrameReader
 from kshare.net.settings import NetSettings
+from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions, Range
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
@@ -56,7 +57,7 @@ class _Waiting:
 class Connection:
     """Made by `kshare.net.handshake`, which also says what the broker speaks."""
 
-    def __init__(self, stream: ByteStream, peer: str, settings: NetSettings) -> None:
+    def __init__(self, stream: TcpStream, peer: str, settings: NetSettings) -> None:
         self.peer = peer
         self.versions = BrokerVersions({}, {}, {})
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Whole frames from a stream: from TCP straight into each frame's own memory, from TLS by way of its chunks.
+"""Whole frames from a stream, received straight into each frame's own memory, whether decrypted on the way or not.
 
 Decides nothing but where bytes are written; what a size may be is the splitter's rule, and so is what is no frame.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
 from kshare.net.tcp import TcpStream
@@ -23,9 +22,7 @@ _WORTHWHILE = 16 * 1024
 class FrameReader:
     """`on_bytes` is given what comes, as it comes: to notice life, and what is spoken."""
 
-    def __init__(
-        self, stream: ByteStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]
-    ) -> None:
+    def __init__(self, stream: TcpStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
         self._splitter = FrameSplitter(limit)
         self._on_bytes = on_bytes
@@ -34,8 +31,8 @@ class FrameReader:
     async def next_frame(self) -> memoryview:
         """Raises what the stream raises, and DecodeError for what can't be a frame."""
         while not self._ready:
-            if isinstance(self._stream, TcpStream) and self._splitter.missing >= _WORTHWHILE:
-                await self._fill(self._stream)
+            if self._splitter.missing >= _WORTHWHILE:
+                await self._fill()
             else:
                 chunk = await self._stream.receive(CHUNK)
                 self._on_bytes(chunk)
@@ -45,11 +42,11 @@ class FrameReader:
             await checkpoint()
         return self._ready.popleft()
 
-    async def _fill(self, stream: TcpStream) -> None:
+    async def _fill(self) -> None:
         room = self._splitter.begin_rest()
         at = 0
         while at < len(room):
-            count = await stream.receive_into(room[at:])
+            count = await self._stream.receive_into(room[at:])
             self._on_bytes(room[at : at + count])
             at += count
         self._ready.append(self._splitter.end_rest())

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
 import anyio
-from anyio.abc import ByteStream, TaskGroup
+from anyio.abc import TaskGroup
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, Unsupported
 from kshare.net import sasl, tcp, tls
@@ -20,6 +20,7 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.foreign import reason, unreachable
 from kshare.net.settings import NetSettings
+from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions
 from kshare.protocol.envelopes import decode_response, is_version_refused
 from kshare.protocol.error_codes import error_name
@@ -79,12 +80,12 @@ class Dialer:
         log.debug("connected to %s", attempt.peer)
         return connection
 
-    async def _open_stream(self, address: Address, attempt: _Attempt) -> ByteStream:
+    async def _open_stream(self, address: Address, attempt: _Attempt) -> TcpStream:
         host, port = address
         security = self._settings.security
         if security.tls and self._context is None:
             self._context = await anyio.to_thread.run_sync(tls.make_context, security)
-        stream: ByteStream | None = None
+        stream: TcpStream | None = None
         try:
             stream = await tcp.connect(host, port)
             if self._context is None:
@@ -190,7 +191,7 @@ def _own_version() -> str:
         return "unknown"
 
 
-async def _abandon(stream: ByteStream | None) -> None:
+async def _abandon(stream: TcpStream | None) -> None:
     if stream is not None:
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(stream)

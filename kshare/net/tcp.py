@@ -13,20 +13,17 @@ import socket
 import ssl
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import AsyncResource
 from anyio.lowlevel import checkpoint_if_cancelled
 
 STAGGER_S = 0.25
 """How long one address may be silent before the next is tried beside it."""
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""What sockets that don't block raise, plain or with TLS: not now."""
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
-WAITS_FOR_BYTES = (BlockingIOError, ssl.SSLWantReadError)
-"""What sockets raise, plain or with TLS, that have nothing to read."""
-WAITS_FOR_ROOM = (BlockingIOError, ssl.SSLWantWriteError)
-
-
-class TcpStream(ByteStream):
+class TcpStream(AsyncResource):
     """Owns a connected socket that doesn't block; one with TLS has shaken hands."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -54,11 +51,11 @@ class TcpStream(ByteStream):
         while True:
             try:
                 count = self._socket.recv_into(room)
-            except WAITS_FOR_BYTES:
-                await anyio.wait_readable(self._socket)
-                continue
             except ssl.SSLWantWriteError:
                 await anyio.wait_writable(self._socket)
+                continue
+            except WOULD_BLOCK:
+                await anyio.wait_readable(self._socket)
                 continue
             if not count:
                 raise anyio.EndOfStream
@@ -75,13 +72,10 @@ class TcpStream(ByteStream):
         while rest:
             try:
                 rest = rest[self._socket.send(rest) :]
-            except WAITS_FOR_ROOM:
-                await anyio.wait_writable(self._socket)
             except ssl.SSLWantReadError:
                 await anyio.wait_readable(self._socket)
-
-    async def send_eof(self) -> None:
-        self._socket.shutdown(socket.SHUT_WR)
+            except WOULD_BLOCK:
+                await anyio.wait_writable(self._socket)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:

@@ -65,9 +65,10 @@ class Pump:
         else:
             self._selector.unregister(connected)
 
-    def forget(self, connected: socket.socket) -> None:
-        if self._interests.pop(connected, 0):
-            self._selector.unregister(connected)
+    def forget(self, *connected: socket.socket) -> None:
+        for one in connected:
+            if self._interests.pop(one, 0):
+                self._selector.unregister(one)
 
     def look_later(self, look: Callable[[], None], *, has_asked: bool) -> None:
         """Keeps the order. `has_asked`: this was a request, and now the broker has to work."""

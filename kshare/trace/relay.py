@@ -17,12 +17,12 @@ from typing import Protocol
 import anyio
 
 from kshare.errors import DecodeError
+from kshare.net.tcp import WOULD_BLOCK
 from kshare.trace.answers import AnswerStream, Move
 from kshare.trace.heads import Asked, HeadReader
 from kshare.trace.pump import READABLE, WRITABLE, Pump
 
 _TLS_HELLO = b"\x16\x03"
-_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Endpoint = tuple[str, int]
 
@@ -81,8 +81,7 @@ class Relay:
             self._go_on()
             await self._ended.wait()
         finally:
-            self._pump.forget(self._client)
-            self._pump.forget(self._server)
+            self._pump.forget(self._client, self._server)
             self._pump.look()
         self._tap.closed(time(), by_client=self._ended_by_client)
 
@@ -117,8 +116,7 @@ class Relay:
     def _end(self, lane: _Lane) -> None:
         self._ended_by_client = lane is self._requests
         self._ended.set()
-        self._pump.forget(self._client)
-        self._pump.forget(self._server)
+        self._pump.forget(self._client, self._server)
 
     def _go_on(self) -> None:
         requests, answers = self._requests, self._answers
@@ -169,7 +167,7 @@ class _Lane:
         while not self.is_full:
             try:
                 count = self._source.recv_into(self._room)
-            except _WOULD_BLOCK:
+            except WOULD_BLOCK:
                 return
             if not count:
                 raise EOFError
@@ -189,7 +187,7 @@ class _Lane:
         while unsent:
             try:
                 sent = self._sink.send(unsent[0]) if len(unsent) == 1 else self._sink.sendmsg(unsent)
-            except _WOULD_BLOCK:
+            except WOULD_BLOCK:
                 break
             while unsent and sent >= len(unsent[0]):
                 sent -= len(unsent.popleft())
