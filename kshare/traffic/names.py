@@ -16,13 +16,6 @@ from kshare.traffic.mentions import Mentions
 
 _NO_TOPIC = bytes(16)
 _SHORT_ID = 8
-_TELLING = (
-    MetadataResponse,
-    DescribeTopicPartitionsResponse,
-    CreateTopicsResponse,
-    DescribeClusterResponse,
-    FindCoordinatorResponse,
-)
 
 
 class Names:
@@ -44,7 +37,7 @@ class Names:
 
     def partition(self, topic_id: bytes, number: int) -> str:
         """orders-0"""
-        return f"{self._topics.get(topic_id) or self.topic(topic_id)}-{number}"
+        return f"{self.topic(topic_id)}-{number}"
 
     def node(self, server: str) -> str:
         """The node's number, or its address as long as that is all we know."""
@@ -52,8 +45,6 @@ class Names:
         return server if number is None else f"node {number}"
 
     def learn(self, exchange: Exchange) -> None:
-        if not isinstance(exchange.response, _TELLING):
-            return
         match exchange.response:
             case MetadataResponse() | DescribeTopicPartitionsResponse() | CreateTopicsResponse() as told:
                 for topic in told.topics:
