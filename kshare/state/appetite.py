@@ -1,7 +1,7 @@
 """How many bytes to ask a broker for.
 
 Kafka looks at the header of every batch within the bytes that it may send, before it knows how many of them it can
-lend; and it reads on only as far as the locks that are free. So whoever asks for much more than comes, as all other
+lend; and it reads on only as far as the locks that are free. So whoever asks for much more than comes, as other
 clients do with their 50 MB, has it read the log for nothing: with 100-byte records that was two thirds of the time of
 a fetch (Kafka 4.3.1: 1.6 ms against 0.6).
 

@@ -33,7 +33,6 @@ from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledge
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
-from kshare.state.appetite import MOST
 from kshare.state.lease import Partition
 
 OPENING, CLOSING = 0, -1
@@ -60,8 +59,8 @@ class FetchLimits:
     max_records: int
     batch_size: int
     max_wait_ms: int
+    max_bytes: int
     min_bytes: int = 1
-    max_bytes: int = MOST
     is_strict: bool = False
     """Record-limit mode: exactly so many records, even out of a larger batch."""
 

@@ -18,7 +18,7 @@ from kshare.protocol.messages.share_fetch_response import NodeEndpoint as Fetchi
 from kshare.state.session import AckRange, FetchLimits, Leader, ShareSession
 
 A, B = b"a" * 16, b"b" * 16
-LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250)
+LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250, max_bytes=1_000_000)
 ACCEPTED = {(A, 0): [AckRange(0, 9, b"\x01")]}
 
 
