@@ -16,7 +16,6 @@ def read(given: dict[str, str]) -> None:
         config["max.poll.records"] = int(given["max_records"])
     if "fetch_bytes" in given:
         config["fetch.max.bytes"] = int(given["fetch_bytes"])
-        config["message.max.bytes"] = config["fetch.max.bytes"]  # which may not be more
     if is_explicit:
         config["share.acknowledgement.mode"] = "explicit"
     seen, records, meter = 0, int(given["records"]), Meter()
