@@ -101,6 +101,8 @@ class PartitionAcks:
                 self._under_way.append(AckRange(lease.first + start, lease.first + end - 1, types))
         if window and not self._under_way:
             return self.take(renewals=renewals)
+        # What was given back may have come again while others of its lease are still to be settled.
+        self._under_way.sort()
         return self._under_way
 
     def on_answer(self, error: int) -> list[Outcome]:

@@ -141,6 +141,21 @@ async def test_what_is_released_comes_again_with_a_higher_count() -> None:
         await accept_all(rig, broker)
 
 
+async def test_what_comes_again_is_settled_along_with_others_of_the_batch_that_it_first_came_in() -> None:
+    """It has a lease of its own then, in the middle of the older one: ranges have to ascend all the same."""
+    broker = TinyBroker(3)
+    async with running(broker) as rig:
+        first = await rig.next_batch()
+        before, released, behind = first
+        released.release()
+        again = await rig.next_batch()
+        for record in (behind, before, *again):
+            record.accept()
+        await accept_all(rig, broker)
+    assert broker.deliveries == [1, 2, 1]
+    assert set(broker.states) == {ACCEPTED}
+
+
 async def test_what_is_rejected_does_not_come_again() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:

@@ -81,8 +81,11 @@ class TinyBroker:
         return ShareFetchResponse(responses=rows_, acquisition_lock_timeout_ms=self.lock_ms)
 
     def _acknowledge(self, batches: list[Any]) -> int:
-        wanted = []
+        wanted: list[tuple[int, int]] = []
         for batch in batches:
+            assert not wanted or wanted[-1][0] < batch.first_offset, (
+                "ranges ascend, or all of them are refused"
+            )
             count = batch.last_offset - batch.first_offset + 1
             types = (
                 batch.acknowledge_types * count

@@ -63,6 +63,23 @@ def test_ranges_of_several_leases_ascend() -> None:
     assert book.take(renewals=False) == [AckRange(0, 9, b"\x02"), AckRange(50, 59, b"\x01")]
 
 
+@pytest.mark.parametrize(("kind", "is_renewal"), [(ACCEPT, False), (RENEW, True)])
+def test_ranges_ascend_where_what_was_released_has_come_again_meanwhile(kind: int, is_renewal: bool) -> None:
+    book, (lease,) = acks((16, 20))
+    for offset in (16, 18):
+        lease.decide(offset, RELEASE)
+    book.take(renewals=False)
+    book.on_answer(0)
+    for again in (Lease(P, 16, 16, 2), Lease(P, 18, 18, 2)):
+        book.add(again)
+        again.decide_held(kind)
+    lease.decide_held(kind)
+    types = bytes([kind])
+    assert book.take(renewals=is_renewal) == [AckRange(offset, offset, types) for offset in (16, 17, 18)] + [
+        AckRange(19, 20, types)
+    ]
+
+
 def test_renewals_and_other_types_go_out_apart() -> None:
     book, (lease,) = acks((0, 3))
     for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):

@@ -76,6 +76,29 @@ async def test_explicit_without_a_word_nothing_is_settled(fresh_queue: FreshQueu
         assert [record.value for record in await take(source, 3)] == queue.values()
 
 
+async def test_what_comes_again_is_settled_along_with_the_rest_of_its_first_batch(
+    fresh_queue: FreshQueue,
+) -> None:
+    """Ranges that don't ascend are malformed to brokers, and all of them are refused."""
+    queue = fresh_queue()
+    await queue.produce(3)
+    with anyio.fail_after(DEADLINE_S):
+        async with queue.consumer(acknowledgement="explicit") as source:
+            records = aiter(source)
+            first, second, third = [await anext(records) for _ in range(3)]
+            first.release()
+            second.accept()
+            again = await anext(records)
+            assert (again.offset, again.delivery_count) == (first.offset, 2)
+            await queue.produce(1)
+            new = await anext(records)
+            for record in (third, again, new):
+                record.accept()
+            assert set((await source.commit()).values()) == {None}
+    async with queue.consumer() as source:
+        assert await nothing_comes(source)
+
+
 async def test_batches_are_settled_as_a_whole(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(partitions=2)
     await queue.produce(400)
