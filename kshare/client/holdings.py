@@ -108,9 +108,17 @@ class Holdings:
             lease = Lease(
                 acks.partition, first, last, acquired.delivery_count, tally=self.tally, epochs=epochs
             )
-            acks.add(lease)
+            self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             self._prepare(topic, lease, within)
+
+    def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
+        """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
+        if lost:
+            place = self._place(partition)
+            log.warning("%s[%d]: %d records came again while they were held", *place, lost)
+            self.reporter.tell(LeaseLost(*place, lost, "expired"))
+            self.on_outcomes(outcomes)
 
     def _prepare(self, topic: str, lease: Lease, batches: list[Batch]) -> None:
         try:

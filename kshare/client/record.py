@@ -81,7 +81,10 @@ class ShareRecord(Record):
         self.batch.settle(self.offset, REJECT)
 
     def renew(self) -> None:
-        """Needs longer: the lock begins anew. Kafka 4.1 can't: there it raises Unsupported."""
+        """Needs longer: the lock begins anew, and with it that of what came along in the batch and is still held.
+
+        Kafka 4.1 can't: there it raises Unsupported.
+        """
         self.batch.require_renewal()
         self.batch.settle(self.offset, RENEW)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from kshare.client.holdings import Holdings
 from kshare.client.observer import LossReason, Reporter
@@ -62,7 +62,7 @@ class RangeHoldings(Holdings):
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
-            acks.add(lease)
+            self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
             self.keeper.hand_out(lease, now)
@@ -122,8 +122,10 @@ class RangeHoldings(Holdings):
         )
         if live:
             self._kept[partition] = live
+        # What was released and came again has a lease within the older one: where the last offsets have got to ascends.
+        reach = list(accumulate((lease.last for lease in live), max))
         for span in spans:
-            at = bisect_left(live, span.first, key=lambda lease: lease.last)
+            at = bisect_left(reach, span.first)
             while at < len(live) and live[at].first <= span.last:
                 _decide(live[at], span, kind)
                 at += 1

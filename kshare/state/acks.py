@@ -17,6 +17,10 @@ Each record's state is a byte of its `Lease`.
     sent    | refused for another reason   | lost    | moved leader, deleted topic, no permission: reported
     sent    | outcome open                 | lost    | connection broken, no answer: reported as such
     any     | lock ran out, session reset  | lost    | unless settled
+    any     | acquired anew                | lost    | unless settled: brokers give only what nobody holds, so
+            |                              |         | its lock ran out before we thought; the new lease has it
+
+A renewal is a lease's: of one record it renews all that are held along with it, for a lease has one deadline.
 
 Decides which acknowledgements go out together and what a refusal means. Never decides what the user wants, and never
 when to send.
@@ -40,6 +44,9 @@ _NOT_NOW = {
 }
 _HOPELESS = 3
 """Refusals of renewals in a row: of the whole, and of both its halves, which one lost record alone can't explain."""
+
+_Span = tuple[Lease, int, int]
+"""Of a lease: first and last offset."""
 
 _TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
 _TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
@@ -75,9 +82,18 @@ class PartitionAcks:
         self._pieces: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         """Offsets that a refusal undid (of renewals or of the rest), to be sent again piece by piece, each alone."""
 
-    def add(self, lease: Lease) -> None:
+    def add(self, lease: Lease) -> tuple[int, list[Outcome]]:
+        """How many records older leases lost by it, and what had been decided of these."""
+        overlaps = [
+            (older, max(older.first, lease.first), min(older.last, lease.last))
+            for older in (self.leases if lease.delivery_count > 1 else ())
+            if older.first <= lease.last and lease.first <= older.last
+        ]
+        outcomes = self._refused(overlaps, ErrorCode.INVALID_RECORD_STATE)
+        lost = sum(_lose(*overlap) for overlap in overlaps)
         self.leases.append(lease)
         self.leases.sort(key=lambda one: one.first)
+        return lost, outcomes
 
     @property
     def has_decided(self) -> bool:
@@ -95,6 +111,8 @@ class PartitionAcks:
         window = self._pieces[renewals].pop(0) if self._pieces[renewals] else None
         lowest, highest = (RENEW, RENEW) if renewals else (GAP, REJECT)
         for lease in self.leases:
+            if renewals and window is None and lease.count(RENEW):
+                lease.decide_held(RENEW)
             first, last = window or (lease.first, lease.last)
             for start, end in lease.runs_within(first, last, lowest, highest):
                 types = lease.send(start, end)
@@ -153,7 +171,7 @@ class PartitionAcks:
 
     def lose(self) -> list[Outcome]:
         """The session is gone, and with it every lock: what is under way is open, what wasn't sent is refused."""
-        outcomes = self.on_silence() + self._refused(self.leases, ErrorCode.SHARE_SESSION_NOT_FOUND)
+        outcomes = self.on_silence() + self._refused(_whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND)
         for lease in self.leases:
             lease.lose()
         self.leases, self._pieces = [], {False: [], True: []}
@@ -162,18 +180,18 @@ class PartitionAcks:
     def expire(self, now: float) -> tuple[list[Lease], list[Outcome]]:
         """Leases whose lock ran out: what wasn't sent yet is left out from now on, and counts as refused."""
         late = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
-        outcomes = self._refused(late, ErrorCode.INVALID_RECORD_STATE)
+        outcomes = self._refused(_whole(late), ErrorCode.INVALID_RECORD_STATE)
         for lease in late:
             lease.translate(_UNSENT_TO_LOST)
         return late, outcomes
 
-    def _refused(self, leases: Iterable[Lease], error: int) -> list[Outcome]:
+    def _refused(self, spans: Iterable[_Span], error: int) -> list[Outcome]:
         """What the user decided of these and will never be sent."""
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
-            for lease in leases
+            for lease, first, last in spans
             # The user's word; gaps and renewals are nobody's loss.
-            for start, end in lease.runs(ACCEPT, REJECT)
+            for start, end in lease.runs_within(first, last, ACCEPT, REJECT)
         )
         return [Outcome(self.partition, ranges, error)] if ranges else []
 
@@ -183,6 +201,21 @@ class PartitionAcks:
     def _translate(self, changes: bytes) -> None:
         for lease in self.leases:
             lease.translate(changes)
+
+
+def _whole(leases: Iterable[Lease]) -> list[_Span]:
+    return [(lease, lease.first, lease.last) for lease in leases]
+
+
+def _lose(lease: Lease, first: int, last: int) -> int:
+    """How many of these offsets weren't settled yet."""
+    lost = 0
+    for offset in range(first, last + 1):
+        # What is decided is counted as undecided no more.
+        if lease.decide(offset, GAP):
+            lease.states[offset - lease.first] = LOST
+            lost += 1
+    return lost
 
 
 def _middle(ranges: list[AckRange]) -> int:

@@ -80,6 +80,31 @@ def test_ranges_ascend_where_what_was_released_has_come_again_meanwhile(kind: in
     ]
 
 
+def test_what_the_broker_gives_again_is_lost_to_the_older_lease_and_nothing_else() -> None:
+    book, (lease,) = acks((0, 9))
+    for offset, kind in ((0, ACCEPT), (3, ACCEPT), (4, REJECT), (6, RENEW)):
+        lease.decide(offset, kind)
+    again = Lease(P, 2, 7, 2)
+    refused = Outcome(P, (AckRange(3, 4, bytes([ACCEPT, REJECT])),), ErrorCode.INVALID_RECORD_STATE)
+    assert book.add(again) == (6, [refused])
+    assert not lease.decide(5, ACCEPT)
+    assert (lease.count(LOST), lease.undecided) == (6, 3)
+    lease.decide_held(ACCEPT)
+    again.decide_held(ACCEPT)
+    assert book.take(renewals=False) == [
+        AckRange(first, last, b"\x01") for first, last in ((0, 1), (2, 7), (8, 9))
+    ]
+
+
+def test_renewing_one_record_renews_all_that_is_held_along_with_it() -> None:
+    book, (lease, _) = acks((0, 9), (10, 19))
+    lease.decide(3, ACCEPT)
+    lease.decide(5, RENEW)
+    assert book.take(renewals=True) == [AckRange(0, 2, b"\x04"), AckRange(4, 9, b"\x04")]
+    assert book.on_answer(0)[0].renewed == (lease,)
+    assert lease.count(HELD) == 9
+
+
 def test_renewals_and_other_types_go_out_apart() -> None:
     book, (lease,) = acks((0, 3))
     for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 
-from kshare import AcknowledgeError, ShareConsumer
+from kshare import AcknowledgeError, ShareConsumer, ShareRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     FindCoordinatorRequest,
@@ -16,7 +17,7 @@ from kshare.protocol.messages import (
     ShareFetchRequest,
     ShareGroupHeartbeatRequest,
 )
-from kshare.testing import Broker, corrupt_records
+from kshare.testing import Broker, ManualClock, corrupt_records
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +113,58 @@ async def test_leaders_and_coordinators_move_under_it() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(disturb)
             assert await everything_accepted(cluster) == set(range(RECORDS))
+
+
+@asynccontextmanager
+async def three_in_hand(clock: ManualClock) -> AsyncIterator[tuple[Broker, ShareConsumer, list[ShareRecord]]]:
+    """Time passes at the broker, and there alone: ten milliseconds now and then, so that fetches end."""
+    async with Broker(topics={"t": 1}, clock=clock) as broker, anyio.create_task_group() as tasks:
+        broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+        broker.produce("t", [b"0", b"1", b"2"])
+
+        async def pass_time() -> None:
+            while True:
+                broker.call(lambda: clock.advance(10))
+                await anyio.sleep(0.005)
+
+        tasks.start_soon(pass_time)
+        with anyio.fail_after(DEADLINE_S):
+            async with ShareConsumer(
+                broker.bootstrap, group="g", topics=["t"], acknowledgement="explicit", renew_leases=False
+            ) as consumer:
+                records = aiter(consumer)
+                yield broker, consumer, [await anext(records) for _ in range(3)]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_lock_that_runs_out_sooner_than_we_think_makes_nothing_ours_twice() -> None:
+    """A machine that slept, a lock that was made shorter: the broker gives us what we believe to have."""
+    clock = ManualClock()
+    async with three_in_hand(clock) as (broker, consumer, in_hand):
+        broker.call(lambda: clock.advance(30_000))
+        again = list(await consumer.next_batch())
+        assert [(record.offset, record.delivery_count) for record in again] == [(0, 2), (1, 2), (2, 2)]
+        for record in in_hand:
+            with pytest.raises(AcknowledgeError, match="its lease is over"):
+                record.accept()
+        for record in again:
+            record.accept()
+        assert set((await consumer.commit()).values()) == {None}
+
+
+async def test_renewing_one_record_keeps_those_that_came_along() -> None:
+    clock = ManualClock()
+    async with three_in_hand(clock) as (broker, consumer, in_hand):
+
+        def locks() -> list[int]:
+            (led,) = broker.state.shares.loaded()
+            return [delivery.lock_until for _, _, delivery in led.shared.window.runs()]
+
+        (before,) = broker.call(locks)
+        broker.call(lambda: clock.advance(10_000))
+        in_hand[0].renew()
+        assert set((await consumer.commit()).values()) <= {None}
+        assert all(lock >= before + 10_000 for lock in broker.call(locks))
+        for record in in_hand:
+            record.accept()
+        assert set((await consumer.commit()).values()) == {None}

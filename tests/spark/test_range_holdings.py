@@ -1,0 +1,39 @@
+"""Ranges that a query's member holds: what is decided of offsets reaches the lease that has them."""
+
+from __future__ import annotations
+
+from kshare.client.observer import Reporter
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.spark.custody import Custody, Decisions
+from kshare.spark.range_holdings import RangeHoldings
+from kshare.spark.ranges import Token
+from kshare.spark.spans import Span
+from kshare.state.acks import PartitionAcks
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import AckRange
+
+ORDERS = (b"o" * 16, 0)
+
+
+def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -> None:
+    """A row that one micro-batch released, while the next has others that were acquired along with it."""
+    custody = Custody()
+    custody.complete(Token())
+    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    holdings = RangeHoldings(custody, keeper=keeper, clock=lambda: 0.0, reporter=Reporter())
+    acks = PartitionAcks(ORDERS)
+
+    def acquire(first: int, last: int, count: int) -> None:
+        data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, count)])
+        holdings.add("orders", acks, data, 30.0)
+
+    acquire(0, 99, 1)
+    holdings.carry_out(
+        Decisions(accept=[Span(ORDERS, 0, 4), Span(ORDERS, 6, 49)], release=[Span(ORDERS, 5, 5)])
+    )
+    acks.take(renewals=False)
+    holdings.on_outcomes(acks.on_answer(0))
+    acquire(5, 5, 2)
+    acquire(100, 109, 1)
+    holdings.carry_out(Decisions(accept=[Span(ORDERS, 50, 104)]))
+    assert acks.take(renewals=False) == [AckRange(50, 99, b"\x01"), AckRange(100, 104, b"\x01")]
