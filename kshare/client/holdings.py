@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable
 
 import anyio
 
+from kshare.client.arrivals import Arrival, Brought
 from kshare.client.observer import (
     SILENT,
     Finished,
@@ -22,10 +23,9 @@ from kshare.client.observer import (
     Settled,
     Skipped,
 )
-from kshare.client.record import Reads, ShareBatch, mark_gaps
-from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, KshareError
+from kshare.client.record import Reads, ShareBatch
+from kshare.errors import BrokerError, ConnectionLost, KshareError
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.protocol.records import Batch, read_batches
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
@@ -72,7 +72,7 @@ class Holdings:
         """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
         self._can_renew = can_renew
-        self._waiting: deque[ShareBatch] = deque()
+        self._waiting: deque[Arrival] = deque()
         self._listeners: list[anyio.Event] = []
         self.arrived = anyio.Event()
 
@@ -100,17 +100,20 @@ class Holdings:
         """One partition's part of an answer."""
         now = self.clock()
         self._names[acks.partition[0]] = topic
-        batches = list(read_batches(data.records))
+        brought = Brought(data)
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
-            within = [batch for batch in batches if batch.base_offset <= last and first <= batch.last_offset]
-            epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in within]
-            lease = Lease(
-                acks.partition, first, last, acquired.delivery_count, tally=self.tally, epochs=epochs
-            )
+            lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
-            self._prepare(topic, lease, within)
+            arrival = Arrival(topic, lease, brought)
+            if len(self.memory) and arrival.look():
+                self._accept_again(lease)
+            if self._topics is not None and topic not in self._topics:
+                lease.decide_held(RELEASE)
+            if lease.undecided:
+                self._waiting.append(arrival)
+                self.arrived.set()
 
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
@@ -119,25 +122,6 @@ class Holdings:
             log.warning("%s[%d]: %d records came again while they were held", *place, lost)
             self.reporter.tell(LeaseLost(*place, lost, "expired"))
             self.on_outcomes(outcomes)
-
-    def _prepare(self, topic: str, lease: Lease, batches: list[Batch]) -> None:
-        try:
-            for batch in batches:
-                batch.open()
-            mark_gaps(lease, batches)
-        except CorruptBatchError as error:
-            # Given back: another fetch may bring it whole, and the broker's delivery limit ends it if it stays broken.
-            log.error("%s[%d]: %s: its records are released", topic, lease.partition[1], error)
-            lease.decide_held(RELEASE)
-            return
-        self._accept_again(lease)
-        if self._topics is not None and topic not in self._topics:
-            lease.decide_held(RELEASE)
-        if lease.undecided:
-            acquired = ShareBatch(topic, lease, batches, self._reader)
-            acquired.can_renew = self._can_renew
-            self._waiting.append(acquired)
-            self.arrived.set()
 
     def _accept_again(self, lease: Lease) -> None:
         before = self.skipped
@@ -158,19 +142,28 @@ class Holdings:
         self.pace.on_asked(now)
         self._is_stalled = False
         while self._waiting:
-            batch = self._waiting.popleft()
-            if self.keeper.hand_out(batch.lease, now) and len(batch):
+            batch = self._open(self._waiting.popleft())
+            if batch is not None and self.keeper.hand_out(batch.lease, now) and len(batch):
                 self.pace.on_handed(len(batch), now)
                 return batch
         return None
 
+    def _open(self, arrival: Arrival) -> ShareBatch | None:
+        """None if it is found to be broken."""
+        batches = arrival.look()
+        if batches is None:
+            return None
+        opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
+        opened.can_renew = self._can_renew
+        return opened
+
     def keep_only(self, topics: Container[str]) -> None:
         """What is of another topic isn't handed out from now on: it is given back, be it waiting or on its way."""
         self._topics = topics
-        for batch in list(self._waiting):
-            if batch.topic not in topics:
-                batch.release()
-                self._waiting.remove(batch)
+        for arrival in list(self._waiting):
+            if arrival.topic not in topics:
+                arrival.lease.decide_held(RELEASE)
+                self._waiting.remove(arrival)
 
     def forget_topic(self, topic_id: bytes) -> None:
         """Deleted: nothing of it comes back to be accepted again."""
