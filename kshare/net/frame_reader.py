@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from anyio.lowlevel import checkpoint
 
+from kshare.net.room import new_room
 from kshare.net.tcp import TcpStream
 from kshare.protocol.frames import FrameSplitter
 
@@ -17,6 +18,8 @@ CHUNK = 64 * 1024
 """What is read at once while no frame is begun: small frames come whole, of a large one this much is copied."""
 _WORTHWHILE = 16 * 1024
 """What has to be missing of a frame for it to be read into memory of its own."""
+_GULP = 256 * 1024
+"""How much of a large frame has to be there for it to be worth waking up."""
 
 
 class FrameReader:
@@ -27,9 +30,13 @@ class FrameReader:
         self._splitter = FrameSplitter(limit)
         self._on_bytes = on_bytes
         self._ready: deque[memoryview] = deque()
+        self._was_large = False
 
     async def next_frame(self) -> memoryview:
         """Raises what the stream raises, and DecodeError for what can't be a frame."""
+        if self._was_large:
+            # Bytes that are always there would keep everybody else waiting, the one first whose answer this was.
+            await checkpoint()
         while not self._ready:
             if self._splitter.missing >= _WORTHWHILE:
                 await self._fill()
@@ -37,16 +44,15 @@ class FrameReader:
                 chunk = await self._stream.receive(CHUNK)
                 self._on_bytes(chunk)
                 self._ready.extend(self._splitter.feed(chunk))
-        if len(self._ready[0]) > CHUNK:
-            # Bytes that are always there would keep everybody else waiting.
-            await checkpoint()
-        return self._ready.popleft()
+        frame = self._ready.popleft()
+        self._was_large = len(frame) > CHUNK
+        return frame
 
     async def _fill(self) -> None:
-        room = self._splitter.begin_rest()
+        room = self._splitter.begin_rest(new_room)
         at = 0
         while at < len(room):
-            count = await self._stream.receive_into(room[at:])
+            count = await self._stream.receive_into(room[at:], wake_at=min(len(room) - at, _GULP))
             self._on_bytes(room[at : at + count])
             at += count
         self._ready.append(self._splitter.end_rest())

@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import ssl
+import sys
 
 import anyio
 from anyio.abc import AsyncResource
@@ -28,6 +29,9 @@ class TcpStream(AsyncResource):
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        # With TLS nobody knows how many bytes on the wire those are that will be read.
+        self._can_wake_late = sys.platform == "linux" and not isinstance(connected, ssl.SSLSocket)
+        self._wakes_at = 1
 
     @property
     def socket(self) -> socket.socket:
@@ -45,8 +49,11 @@ class TcpStream(AsyncResource):
         host, port = self._socket.getpeername()[:2]
         return host, port
 
-    async def receive_into(self, room: memoryview) -> int:
-        """How many bytes were written into `room`; EndOfStream when there are no more."""
+    async def receive_into(self, room: memoryview, *, wake_at: int = 1) -> int:
+        """How many bytes were written into `room`; EndOfStream when there are no more.
+
+        `wake_at`: so many are sure to come, so there is no need to wake up for fewer.
+        """
         await checkpoint_if_cancelled()
         while True:
             try:
@@ -55,11 +62,18 @@ class TcpStream(AsyncResource):
                 await anyio.wait_writable(self._socket)
                 continue
             except WOULD_BLOCK:
+                self._wake_at(wake_at)
                 await anyio.wait_readable(self._socket)
                 continue
             if not count:
                 raise anyio.EndOfStream
             return count
+
+    def _wake_at(self, count: int) -> None:
+        if self._can_wake_late and count != self._wakes_at:
+            # The system takes care that its own buffer has room for as many.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._wakes_at = count
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         room = bytearray(max_bytes)

@@ -6,7 +6,7 @@ Knows no message. A size is believed only up to a limit, and memory is taken as 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kshare.errors import DecodeError
 
@@ -81,10 +81,10 @@ class FrameSplitter:
         """How many bytes a frame that is begun still lacks."""
         return 0 if self._wanted is None else self._wanted - self._held
 
-    def begin_rest(self) -> memoryview:
-        """Room for what is missing, to be filled before `end_rest`. The system gives its memory as it is filled."""
+    def begin_rest(self, new_room: Callable[[int], memoryview]) -> memoryview:
+        """Room for what is missing, to be filled before `end_rest`. `new_room` gives memory for the whole frame."""
         assert self._wanted is not None, "a frame is begun"
-        self._whole = memoryview(bytearray(self._wanted))
+        self._whole = new_room(self._wanted)
         at = 0
         for part in self._parts:
             self._whole[at : at + len(part)] = part

@@ -146,3 +146,40 @@ async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]
             await stream.aclose()
     assert len(failures) == 1
     await stream.aclose()
+
+
+async def test_who_waits_for_much_is_woken_by_the_end_and_by_little_afterwards(
+    pair: tuple[TcpStream, socket.socket],
+) -> None:
+    """What has been said about how much to wait for must not outlive the wait."""
+    stream, peer = pair
+    room = memoryview(bytearray(200_000))
+
+    async def fill() -> None:
+        at = 0
+        while at < len(room):
+            at += await stream.receive_into(room[at:], wake_at=len(room) - at)
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fill)
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(peer.sendall, b"x" * len(room))
+        assert room == b"x" * len(room)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_expect, stream, b"y")
+            await anyio.wait_all_tasks_blocked()
+            peer.sendall(b"y")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_expect_end, stream, room)
+            await anyio.wait_all_tasks_blocked()
+            peer.close()
+
+
+async def _expect(stream: TcpStream, said: bytes) -> None:
+    assert await stream.receive(100) == said
+
+
+async def _expect_end(stream: TcpStream, room: memoryview) -> None:
+    with pytest.raises(anyio.EndOfStream):
+        await stream.receive_into(room, wake_at=len(room))

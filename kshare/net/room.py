@@ -1,0 +1,18 @@
+"""Memory for a socket to write into, as it comes: to clear it first costs a tenth of what reading large answers does.
+
+Whoever takes it writes all of it before anybody reads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+_take: Any = getattr(ctypes.pythonapi, "PyByteArray_FromStringAndSize", None)
+"""CPython alone has it."""
+if _take is not None:
+    _take.restype, _take.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
+
+
+def new_room(size: int) -> memoryview:
+    return memoryview(bytearray(size) if _take is None else _take(None, size))
