@@ -1,0 +1,94 @@
+"""What a fetch brought is checked when it is handed out: what is broken is given back, and hides nothing else."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from kshare.client.holdings import Holdings
+from kshare.protocol import record_header
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.state.acks import PartitionAcks
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import AckRange
+
+TOPIC = b"t" * 16
+RELEASED = b"\x02"
+
+
+def held() -> Holdings:
+    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    return Holdings(most=100, keeper=keeper, clock=lambda: 0.0)
+
+
+def batch(first: int, records: int) -> bytearray:
+    builder = BatchBuilder(base_offset=first, leader_epoch=1)
+    for offset in range(first, first + records):
+        builder.append(b"%d" % offset, timestamp=0, offset=offset)
+    return bytearray(builder.build())
+
+
+def cut_short(data: bytearray) -> None:
+    struct.pack_into(">i", data, record_header.LENGTH_AT, 3)
+
+
+def from_another_time(data: bytearray) -> None:
+    data[record_header.MAGIC_AT] = 9
+
+
+def changed_under_way(data: bytearray) -> None:
+    data[-1] ^= 1
+
+
+@pytest.mark.parametrize("breaking", [cut_short, from_another_time, changed_under_way])
+def test_what_is_broken_is_given_back_and_hides_nothing_else(
+    breaking: Callable[[bytearray], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    holdings, broken, good = held(), PartitionAcks((TOPIC, 0)), PartitionAcks((TOPIC, 1))
+    data = batch(5, 4)
+    breaking(data)
+    holdings.add(
+        "orders", broken, PartitionData(0, records=data, acquired_records=[AcquiredRecords(5, 8, 1)]), 30
+    )
+    holdings.add(
+        "orders", good, PartitionData(1, records=batch(0, 2), acquired_records=[AcquiredRecords(0, 1, 1)]), 30
+    )
+    with caplog.at_level(logging.ERROR, "kshare.client"):
+        found = holdings.next_batch()
+    assert found is not None
+    assert [record.value for record in found] == [b"0", b"1"]
+    assert broken.take(renewals=False) == [AckRange(5, 8, RELEASED)]
+    assert not good.has_decided
+    (said,) = caplog.messages
+    assert said.startswith("orders[0]: ")
+    assert said.endswith(": its records are released")
+
+
+def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
+    holdings, acks = held(), PartitionAcks((TOPIC, 0))
+    broken = batch(0, 2)
+    changed_under_way(broken)
+    acquired = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 4, 1)]
+    holdings.add(
+        "orders", acks, PartitionData(0, records=broken + batch(2, 3), acquired_records=acquired), 30
+    )
+    found = holdings.next_batch()
+    assert found is not None
+    assert [record.offset for record in found] == [2, 3, 4]
+    assert acks.take(renewals=False) == [AckRange(0, 1, RELEASED)]
+
+
+def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
+    holdings, acks = held(), PartitionAcks((TOPIC, 0))
+    records = batch(3, 1) + batch(6, 1)
+    holdings.add(
+        "orders", acks, PartitionData(0, records=records, acquired_records=[AcquiredRecords(3, 7, 1)]), 30
+    )
+    found = holdings.next_batch()
+    assert found is not None
+    assert [record.offset for record in found] == [3, 6]
+    assert acks.take(renewals=False) == [AckRange(4, 5, b"\x00"), AckRange(7, 7, b"\x00")]
