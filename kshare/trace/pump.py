@@ -3,16 +3,21 @@
 A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
 sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
 
+Decides how it waits. To be woken takes about as long as what there is to do then, so while one thing follows closely on
+the other it stays awake, and lets everybody else run first.
+
 Decides when what was passed on is looked at: looking takes about as long as the next request needs to come, so that is
 passed on first, and then there is time while the broker works. Where no request comes, after a while.
 """
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectorKey
 from time import monotonic
 
 import anyio
@@ -25,6 +30,10 @@ _IDLE_S = 0.005
 """How long everything else in this process waits for a next event, and how soon what was passed on is looked at."""
 _BURST_S = 0.02
 """How long everything else waits while there is no end of events."""
+_SOON_S = 0.002
+"""As long as a broker takes for most answers: worth staying awake for."""
+_BUSY = 8 if hasattr(os, "sched_yield") else sys.maxsize
+"""Events in a row that came soon: then so will the next. Never, where a process can't let others go first."""
 _LARGEST_PIECE = 31 * 1024 * 1024
 _MOST_LOOKS = 256
 """With more than that, looking goes first: what is passed on meanwhile has to wait, and memory doesn't grow."""
@@ -39,6 +48,9 @@ class Pump:
         self._interests: dict[socket.socket, int] = {}
         self._looks: deque[Callable[[], None]] = deque()
         self._is_time_to_look = False
+        self._came_at = 0.0
+        self._in_a_row = 0
+        """Events that came soon after the one before."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -84,7 +96,7 @@ class Pump:
         """Until there is nothing to do for a while."""
         while monotonic() < until:
             has_time = self._looks and self._is_time_to_look
-            ready = self._selector.select(0 if has_time else _IDLE_S)
+            ready = self._selector.select(0) if has_time else self._wait()
             for key, events in ready:
                 if key.fileobj in self._interests:
                     key.data(events)
@@ -93,6 +105,20 @@ class Pump:
             if not ready or len(self._looks) > _MOST_LOOKS:
                 self._looks.popleft()()
                 self._is_time_to_look = bool(self._looks)
+
+    def _wait(self) -> list[tuple[SelectorKey, int]]:
+        """For something to do, not long."""
+        soon = self._came_at + _SOON_S
+        ready = self._selector.select(0)
+        if self._in_a_row >= _BUSY:
+            while not ready and monotonic() < soon:
+                os.sched_yield()
+                ready = self._selector.select(0)
+        if not ready:
+            ready = self._selector.select(_IDLE_S)
+        self._came_at = monotonic()
+        self._in_a_row = self._in_a_row + 1 if self._came_at < soon else 0
+        return ready
 
 
 def _have_memory_kept() -> None:
