@@ -23,7 +23,7 @@ class HeadReader:
         self._head = b""
         self._skip = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Asked]:
+    def feed(self, chunk: bytes | memoryview) -> Iterator[Asked]:
         at = 0
         while at < len(chunk):
             if self._skip:
@@ -32,7 +32,7 @@ class HeadReader:
                 at += passed
                 continue
             wanted = _HEAD.size if len(self._head) >= 4 else 4
-            taken = chunk[at : at + wanted - len(self._head)]
+            taken = bytes(chunk[at : at + wanted - len(self._head)])
             self._head += taken
             at += len(taken)
             if len(self._head) < wanted:

@@ -8,6 +8,9 @@ the other it stays awake, and lets everybody else run first.
 
 Decides when what was passed on is looked at: looking takes about as long as the next request needs to come, so that is
 passed on first, and then there is time while the broker works. Where no request comes, after a while.
+
+What comes is received into one room, piece behind piece, and is passed on and looked at there: nothing large is copied.
+Pieces of one answer are looked at as one.
 """
 
 from __future__ import annotations
@@ -17,15 +20,23 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectorKey
-from time import monotonic
+from time import monotonic, time
 
 import anyio
 from anyio.lowlevel import checkpoint
 
+from kshare.net.room import new_room
+
 READABLE, WRITABLE = EVENT_READ, EVENT_WRITE
 
+_ROOM = 4 * 1024 * 1024
 _CHUNK = 256 * 1024
+"""What there has to be of it to receive into."""
+_SMALL = 16 * 1024
+_ONE_MOMENT_S = 0.001
+"""Pieces that follow each other so closely may be looked at as one that came with the last of them."""
 _IDLE_S = 0.005
 """How long everything else in this process waits for a next event, and how soon what was passed on is looked at."""
 _BURST_S = 0.02
@@ -39,14 +50,32 @@ _MOST_LOOKS = 256
 """With more than that, looking goes first: what is passed on meanwhile has to wait, and memory doesn't grow."""
 
 
+See = Callable[[memoryview, float], None]
+"""Looks at bytes, told when they came."""
+
+
+@dataclass(slots=True)
+class _Look:
+    see: See
+    room: memoryview
+    first: int
+    behind: int
+    at: float
+
+    def take(self) -> None:
+        seen = self.room[self.first : self.behind]
+        # Who remembers a small question until it is answered shall not keep a large room for it.
+        self.see(memoryview(bytes(seen)) if len(seen) < _SMALL else seen, self.at)
+
+
 class Pump:
     def __init__(self) -> None:
         _have_memory_kept()
-        self.room = memoryview(bytearray(_CHUNK))
-        """To receive into, for whoever's turn it is."""
+        self._room = new_room(_ROOM)
+        self._used = 0
         self._selector = DefaultSelector()
         self._interests: dict[socket.socket, int] = {}
-        self._looks: deque[Callable[[], None]] = deque()
+        self._looks: deque[_Look] = deque()
         self._is_time_to_look = False
         self._came_at = 0.0
         self._in_a_row = 0
@@ -82,43 +111,67 @@ class Pump:
             if self._interests.pop(one, 0):
                 self._selector.unregister(one)
 
-    def look_later(self, look: Callable[[], None], *, has_asked: bool) -> None:
-        """Keeps the order. `has_asked`: this was a request, and now the broker has to work."""
-        self._looks.append(look)
+    def receive(self, source: socket.socket) -> memoryview:
+        """What has come, in memory that nobody else writes to as long as somebody looks at it."""
+        if _ROOM - self._used < _CHUNK:
+            self._room = new_room(_ROOM)
+            self._used = 0
+        first = self._used
+        self._used += source.recv_into(self._room[first:], _CHUNK)
+        return self._room[first : self._used]
+
+    def look_later(self, see: See, size: int, *, has_asked: bool) -> None:
+        """At the bytes that were received last, so many. Keeps the order.
+
+        `has_asked`: this was a request, and now the broker has to work.
+        """
+        now, behind = time(), self._used
+        last = self._looks[-1] if self._looks else None
+        if (
+            last is not None
+            and last.see is see
+            and last.room is self._room
+            and last.behind == behind - size
+            and now - last.at < _ONE_MOMENT_S
+        ):
+            last.behind, last.at = behind, now
+        else:
+            self._looks.append(_Look(see, self._room, behind - size, behind, now))
         self._is_time_to_look |= has_asked
 
     def look(self) -> None:
         """At everything, the oldest first: no answer before its question."""
         while self._looks:
-            self._looks.popleft()()
+            self._looks.popleft().take()
 
     def _move(self, until: float) -> None:
         """Until there is nothing to do for a while."""
         while monotonic() < until:
             has_time = self._looks and self._is_time_to_look
             ready = self._selector.select(0) if has_time else self._wait()
+            if ready:
+                self._note_arrival()
             for key, events in ready:
                 if key.fileobj in self._interests:
                     key.data(events)
             if not ready and not self._looks:
                 return
             if not ready or len(self._looks) > _MOST_LOOKS:
-                self._looks.popleft()()
+                self._looks.popleft().take()
                 self._is_time_to_look = bool(self._looks)
 
     def _wait(self) -> list[tuple[SelectorKey, int]]:
         """For something to do, not long."""
-        soon = self._came_at + _SOON_S
         ready = self._selector.select(0)
-        if self._in_a_row >= _BUSY:
-            while not ready and monotonic() < soon:
-                os.sched_yield()
-                ready = self._selector.select(0)
-        if not ready:
-            ready = self._selector.select(_IDLE_S)
-        self._came_at = monotonic()
-        self._in_a_row = self._in_a_row + 1 if self._came_at < soon else 0
-        return ready
+        while not ready and self._in_a_row >= _BUSY and monotonic() < self._came_at + _SOON_S:
+            os.sched_yield()
+            ready = self._selector.select(0)
+        return ready or self._selector.select(_IDLE_S)
+
+    def _note_arrival(self) -> None:
+        now = monotonic()
+        self._in_a_row = self._in_a_row + 1 if now < self._came_at + _SOON_S else 0
+        self._came_at = now
 
 
 def _have_memory_kept() -> None:

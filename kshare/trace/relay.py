@@ -10,7 +10,6 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from time import time
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from kshare.errors import DecodeError
 from kshare.net.tcp import WOULD_BLOCK
 from kshare.trace.answers import AnswerStream, Move
 from kshare.trace.heads import Asked, HeadReader
-from kshare.trace.pump import READABLE, WRITABLE, Pump
+from kshare.trace.pump import READABLE, WRITABLE, Pump, See
 
 _TLS_HELLO = b"\x16\x03"
 
@@ -30,9 +29,9 @@ Endpoint = tuple[str, int]
 class Tap(Protocol):
     """Gets what one connection carries, behind its back."""
 
-    def client_sends(self, data: bytes, time: float) -> None: ...
+    def client_sends(self, data: memoryview, time: float) -> None: ...
 
-    def server_sends(self, data: bytes, time: float) -> None: ...
+    def server_sends(self, data: memoryview, time: float) -> None: ...
 
     def closed(self, time: float, *, by_client: bool) -> None: ...
 
@@ -69,8 +68,10 @@ class Relay:
         self._heads = HeadReader()
         self._asked: dict[int, Asked] = {}
         self._answered = AnswerStream(self._asked, move)
-        self._requests = _Lane(client, server, pump.room, self._pass_request)
-        self._answers = _Lane(server, client, pump.room, self._pass_answer)
+        self._see_request: See = tap.client_sends
+        self._see_answer: See = tap.server_sends
+        self._requests = _Lane(client, server, pump.receive, self._pass_request)
+        self._answers = _Lane(server, client, pump.receive, self._pass_answer)
         self._has_begun = False
         self._ended_by_client = False
         self._ended = anyio.Event()
@@ -125,10 +126,10 @@ class Relay:
 
     # --- what passes
 
-    def _pass_request(self, data: bytes) -> Iterable[bytes]:
+    def _pass_request(self, data: memoryview) -> Iterable[memoryview]:
         if not self._has_begun:
             self._has_begun = True
-            if data.startswith(_TLS_HELLO):
+            if data[: len(_TLS_HELLO)] == _TLS_HELLO:
                 self._note(
                     "a client speaks TLS: have it speak plainly to this proxy, and give TLS to the cluster by "
                     "--command-config"
@@ -136,11 +137,11 @@ class Relay:
                 raise EOFError
         for asked in self._heads.feed(data):
             self._asked[asked.correlation_id] = asked
-        self._pump.look_later(partial(self._tap.client_sends, data, time()), has_asked=True)
+        self._pump.look_later(self._see_request, len(data), has_asked=True)
         return (data,)
 
-    def _pass_answer(self, data: bytes) -> Iterable[bytes | memoryview]:
-        self._pump.look_later(partial(self._tap.server_sends, data, time()), has_asked=False)
+    def _pass_answer(self, data: memoryview) -> Iterable[bytes | memoryview]:
+        self._pump.look_later(self._see_answer, len(data), has_asked=False)
         return self._answered.feed(data)
 
 
@@ -151,12 +152,12 @@ class _Lane:
         self,
         source: socket.socket,
         sink: socket.socket,
-        room: memoryview,
-        pass_on: Callable[[bytes], Iterable[bytes | memoryview]],
+        receive: Callable[[socket.socket], memoryview],
+        pass_on: Callable[[memoryview], Iterable[bytes | memoryview]],
     ) -> None:
         self._source = source
         self._sink = sink
-        self._room = room
+        self._receive = receive
         self._pass_on = pass_on
         self._unsent: deque[memoryview] = deque()
         self.is_full = False
@@ -166,12 +167,11 @@ class _Lane:
         """What has come, and passes it on."""
         while not self.is_full:
             try:
-                count = self._source.recv_into(self._room)
+                data = self._receive(self._source)
             except WOULD_BLOCK:
                 return
-            if not count:
+            if not data:
                 raise EOFError
-            data = bytes(self._room[:count])
             self._unsent.extend(memoryview(piece) for piece in self._pass_on(data) if piece)
             self._write()
             if not (isinstance(self._source, ssl.SSLSocket) and self._source.pending()):

@@ -40,10 +40,10 @@ class Witness:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def client_sends(self, data: bytes, time: float) -> None:
+    def client_sends(self, data: memoryview, time: float) -> None:
         self.asked += data
 
-    def server_sends(self, data: bytes, time: float) -> None:
+    def server_sends(self, data: memoryview, time: float) -> None:
         assert self.asked, "no answer before its question"
         self.answered += data
 
