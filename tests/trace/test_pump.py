@@ -1,0 +1,89 @@
+"""What passes is looked at in its order, whole, and stays as it is for whoever still looks."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from kshare.trace.pump import Pump
+
+
+@pytest.fixture
+def pump() -> Iterator[Pump]:
+    made = Pump()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    here, there = socket.socketpair()
+    with here, there:
+        yield here, there
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.pieces: list[memoryview] = []
+        self.times: list[float] = []
+
+    def see(self, data: memoryview, time: float) -> None:
+        self.pieces.append(data)
+        self.times.append(time)
+
+
+def passed(pump: Pump, pair: tuple[socket.socket, socket.socket], data: bytes) -> int:
+    here, there = pair
+    there.sendall(data)
+    received = pump.receive(here)
+    assert received == data
+    return len(received)
+
+
+def test_pieces_that_follow_each_other_are_looked_at_as_one(
+    pump: Pump, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = iter([1.0, 1.0004, 1.0008, 5.0])
+    monkeypatch.setattr("kshare.trace.pump.time", lambda: next(at))
+    seen = Seen()
+    see = seen.see
+    for piece in (b"ab", b"cde", b"f", b"late"):
+        pump.look_later(see, passed(pump, pair, piece), has_asked=False)
+    assert seen.pieces == []
+    pump.look()
+    assert seen.pieces == [b"abcdef", b"late"]
+    assert seen.times == [1.0008, 5.0]
+
+
+def test_questions_and_answers_keep_their_order(
+    pump: Pump, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    order: list[tuple[str, bytes]] = []
+
+    def asked(data: memoryview, time: float) -> None:
+        order.append(("asked", bytes(data)))
+
+    def answered(data: memoryview, time: float) -> None:
+        order.append(("answered", bytes(data)))
+
+    for see, data in ((asked, b"1?"), (answered, b"1!"), (answered, b"!"), (asked, b"2?"), (answered, b"2!")):
+        pump.look_later(see, passed(pump, pair, data), has_asked=see is asked)
+    pump.look()
+    assert b"".join(data for kind, data in order if kind == "asked") == b"1?2?"
+    assert [kind for kind, _ in order] == ["asked", "answered", "asked", "answered"]
+    assert order[1] == ("answered", b"1!!")
+
+
+def test_what_somebody_still_looks_at_is_not_written_over(
+    pump: Pump, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    random, seen = Random(3), Seen()
+    see = seen.see
+    said = [random.randbytes(random.choice([10, 1_000, 60_000, 100_000])) for _ in range(300)]
+    for data in said:
+        pump.look_later(see, passed(pump, pair, data), has_asked=False)
+    pump.look()
+    assert b"".join(seen.pieces) == b"".join(said)
