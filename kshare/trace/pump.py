@@ -45,6 +45,8 @@ _SOON_S = 0.002
 """As long as a broker takes for most answers: worth staying awake for."""
 _BUSY = 8 if hasattr(os, "sched_yield") else sys.maxsize
 """Events in a row that came soon: then so will the next. Never, where a process can't let others go first."""
+_OTHERS_RAN_S = 0.00002
+"""Who was away for so long has kept somebody from running, who has more to do."""
 _LARGEST_PIECE = 31 * 1024 * 1024
 _MOST_LOOKS = 256
 """With more than that, looking goes first: what is passed on meanwhile has to wait, and memory doesn't grow."""
@@ -163,9 +165,14 @@ class Pump:
     def _wait(self) -> list[tuple[SelectorKey, int]]:
         """For something to do, not long."""
         ready = self._selector.select(0)
-        while not ready and self._in_a_row >= _BUSY and monotonic() < self._came_at + _SOON_S:
-            os.sched_yield()
-            ready = self._selector.select(0)
+        if self._in_a_row >= _BUSY:
+            now = monotonic()
+            while not ready and now < self._came_at + _SOON_S:
+                os.sched_yield()
+                ready = self._selector.select(0)
+                before, now = now, monotonic()
+                if now - before > _OTHERS_RAN_S:
+                    break
         return ready or self._selector.select(_IDLE_S)
 
     def _note_arrival(self) -> None:
