@@ -241,7 +241,8 @@ class Holdings:
             lease.decide_held(RELEASE)
             self._is_stalled = True
         for lease in due.capped:
-            log.warning("%r is kept for longer than allowed and won't be renewed any more", lease)
+            left = lease.deadline - now
+            log.warning("%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left)
         for acks in books.values():
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)

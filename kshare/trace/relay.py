@@ -19,7 +19,8 @@ from kshare.errors import DecodeError
 from kshare.net.tcp import WOULD_BLOCK
 from kshare.trace.answers import AnswerStream, Move
 from kshare.trace.heads import Asked, HeadReader
-from kshare.trace.pump import READABLE, WRITABLE, Pump, See
+from kshare.trace.pump import READABLE, WRITABLE, Pump
+from kshare.trace.unseen import See
 
 _TLS_HELLO = b"\x16\x03"
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from kshare.trace.pump import Pump
+from kshare.trace.unseen import Unseen
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_pieces_that_follow_each_other_are_looked_at_as_one(
     pump: Pump, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = iter([1.0, 1.0004, 1.0008, 5.0])
-    monkeypatch.setattr("kshare.trace.pump.time", lambda: next(at))
+    monkeypatch.setattr("kshare.trace.unseen.time", lambda: next(at))
     seen = Seen()
     see = seen.see
     for piece in (b"ab", b"cde", b"f", b"late"):
@@ -87,3 +88,17 @@ def test_what_somebody_still_looks_at_is_not_written_over(
         pump.look_later(see, passed(pump, pair, data), has_asked=False)
     pump.look()
     assert b"".join(seen.pieces) == b"".join(said)
+
+
+def test_what_waits_to_be_looked_at_is_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Nobody asks, so nothing is looked at by itself: only because it gets too much."""
+    unseen, seen = Unseen(), Seen()
+    here, there = pair
+    see, count = seen.see, 0
+    while not unseen.is_too_much:
+        there.sendall(b"x" * 100_000)
+        unseen.add(see, len(unseen.receive(here)))
+        count += 1
+    assert 32 * 2**20 <= count * 100_000 < 33 * 2**20
+    unseen.look()
+    assert not unseen.is_too_much
