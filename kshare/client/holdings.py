@@ -242,7 +242,9 @@ class Holdings:
             self._is_stalled = True
         for lease in due.capped:
             left = lease.deadline - now
-            log.warning("%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left)
+            log.warning(
+                "%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left
+            )
         for acks in books.values():
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)

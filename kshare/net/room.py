@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-_take: Any = getattr(ctypes.pythonapi, "PyByteArray_FromStringAndSize", None)
+_take: Any = getattr(getattr(ctypes, "pythonapi", None), "PyByteArray_FromStringAndSize", None)
 """CPython alone has it."""
 if _take is not None:
     _take.restype, _take.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)

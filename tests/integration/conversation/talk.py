@@ -23,6 +23,7 @@ from kshare.protocol.messages import (
     REQUESTS,
     ApiVersionsRequest,
     CreateTopicsRequest,
+    DescribeConfigsRequest,
     FindCoordinatorRequest,
     IncrementalAlterConfigsRequest,
     MetadataRequest,
@@ -31,6 +32,7 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
 )
 from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
+from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
 from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -230,6 +232,12 @@ class Talk:
             IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, name, configs)])
         )
         assert answer.responses[0].error_code == 0, answer
+        # A real broker hears of it from its controller, a moment later.
+        asked = DescribeConfigsResource(_GROUP_RESOURCE, name, list(settings))
+        self.wait_for(
+            lambda: DescribeConfigsRequest([asked]),
+            lambda said: {one.name: one.value for one in said.results[0].configs} == settings,
+        )
 
     def produce(self, topic: str, sizes: Iterable[int] = (10,), partition: int = 0) -> None:
         """Append one batch for each size, each in a request of its own."""
