@@ -17,6 +17,8 @@ import anyio
 from anyio.abc import AsyncResource
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from kshare.net.room import new_room
+
 STAGGER_S = 0.25
 """How long one address may be silent before the next is tried beside it."""
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -76,9 +78,9 @@ class TcpStream(AsyncResource):
             self._wakes_at = count
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        room = bytearray(max_bytes)
-        count = await self.receive_into(memoryview(room))
-        return bytes(memoryview(room)[:count])
+        room = new_room(max_bytes)
+        count = await self.receive_into(room)
+        return bytes(room[:count])
 
     async def send(self, item: bytes | memoryview) -> None:
         await checkpoint_if_cancelled()
