@@ -142,8 +142,10 @@ class Holdings:
         self.pace.on_asked(now)
         self._is_stalled = False
         while self._waiting:
-            batch = self._open(self._waiting.popleft())
-            if batch is not None and self.keeper.hand_out(batch.lease, now) and len(batch):
+            arrival = self._waiting.popleft()
+            # What was given back or lost meanwhile needs no look.
+            batch = self._open(arrival) if arrival.lease.undecided else None
+            if batch is not None and len(batch) and self.keeper.hand_out(batch.lease, now):
                 self.pace.on_handed(len(batch), now)
                 return batch
         return None

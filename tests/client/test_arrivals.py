@@ -13,6 +13,7 @@ from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
+from kshare.state.lease import RELEASE
 from kshare.state.leases import LeaseKeeper
 from kshare.state.session import AckRange
 
@@ -92,3 +93,15 @@ def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
     assert found is not None
     assert [record.offset for record in found] == [3, 6]
     assert acks.take(renewals=False) == [AckRange(4, 5, b"\x00"), AckRange(7, 7, b"\x00")]
+
+
+def test_what_was_given_back_while_it_waited_is_not_looked_into(caplog: pytest.LogCaptureFixture) -> None:
+    holdings, acks = held(), PartitionAcks((TOPIC, 0))
+    data = batch(0, 2)
+    changed_under_way(data)
+    holdings.add(
+        "orders", acks, PartitionData(0, records=data, acquired_records=[AcquiredRecords(0, 1, 1)]), 30
+    )
+    acks.leases[0].decide_held(RELEASE)
+    assert holdings.next_batch() is None
+    assert caplog.messages == []
