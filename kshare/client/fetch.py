@@ -28,6 +28,7 @@ from kshare.client.holdings import Holdings
 from kshare.client.observer import SessionEnded
 from kshare.errors import ConnectionLost, DecodeError, NotAuthorized, RequestTimedOut
 from kshare.net.permissions import Right, refusal
+from kshare.net.waiting import GoOn
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
@@ -39,8 +40,8 @@ from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent,
 
 log = logging.getLogger("kshare.client")
 
-Ask = Callable[[Request[Any], float], Awaitable[Any]]
-"""Sends a request to this broker and waits for its answer, so many seconds at most."""
+Converse = Callable[[Request[Any], GoOn, float], Awaitable[None]]
+"""Asks this broker, and then what is made of each answer, until that is nothing; so many seconds for each answer."""
 
 IDLE_WAIT_MS = 500
 """How long the broker may wait for records while no acknowledgement can be in need of leaving."""
@@ -57,6 +58,7 @@ STRICT_BELOW = 500
 PLENTY = 500
 """A fetch that brings as many, or half of what it asked for, has left more behind: the next won't wait."""
 _PAUSE_AFTER_ERROR_S = 0.1
+_LONGEST_WAIT_S = 60.0
 
 
 class NodeSession:
@@ -66,7 +68,7 @@ class NodeSession:
         self,
         node: int,
         session: ShareSession,
-        ask: Ask,
+        converse: Converse,
         config: ConsumerConfig,
         holdings: Holdings,
         name_of: Callable[[bytes], str | None],
@@ -75,7 +77,7 @@ class NodeSession:
         self.node = node
         self.session = session
         self.books: dict[Partition, PartitionAcks] = {}
-        self._ask = ask
+        self._converse = converse
         self._config = config
         self._holdings = holdings
         self._name_of = name_of
@@ -85,23 +87,24 @@ class NodeSession:
         self._has_plenty = True
         self._brought_at = 0.0
         self._decided_at: float | None = None
+        self._has_failed = False
+        """The last answer named partitions that couldn't be fetched from, or was an error as a whole."""
 
     async def run(self) -> None:
         """Until `close`; survives whatever happens to the connection."""
         while not self._closing:
             told = self._holdings.listen()
             now = self._holdings.clock()
-            self._holdings.look_after_leases(self.books)
             sent = self._next(now)
             if sent is None:
                 await self._wait(told, now)
-            elif await self._exchange(sent):
-                if not self._has_plenty:
-                    # Whoever waited for this goes first: most have decided when it is our turn again.
-                    # Where there is more, it can be on its way by then.
-                    await checkpoint()
-            else:
+                continue
+            await self._exchange(sent)
+            if self._has_failed:
                 await anyio.sleep(_PAUSE_AFTER_ERROR_S)
+            else:
+                # Whoever waited for this goes first: most have decided when it is our turn again.
+                await checkpoint()
 
     def want(self, partitions: Sequence[Partition]) -> None:
         self.session.want(partitions)
@@ -144,6 +147,7 @@ class NodeSession:
     # --- what is next
 
     def _next(self, now: float) -> Sent | None:
+        self._holdings.look_after_leases(self.books)
         if self.session.is_open:
             renewals = self._take(renewals=True)
             if renewals:
@@ -232,9 +236,7 @@ class NodeSession:
         """Until something can be different."""
         tally = self._holdings.tally
         tally.ring_at(self._holdings.pace.target // 2)
-        until = now + 60.0
-        if self._holdings.keeper.wake_at is not None:
-            until = min(until, self._holdings.keeper.wake_at)
+        until = min(now + _LONGEST_WAIT_S, self._holdings.keeper.wake_at)
         if self._decided_at is None:
             tally.ring_at(tally.undecided - 1)
         else:
@@ -245,29 +247,48 @@ class NodeSession:
         with anyio.move_on_after(max(0.001, until - now)):
             await told.wait()
 
-    # --- an exchange
+    # --- exchanges
 
-    async def _exchange(self, sent: Sent) -> bool:
+    async def _exchange(self, sent: Sent) -> None:
+        """And those that follow from its answer at once."""
+        under_way = sent
+        self._has_failed = False
+
+        def on_response(response: Any) -> Request[Any] | None:
+            nonlocal under_way
+            following = self._on_answer(under_way, self.session.on_answer(under_way, response))
+            if following is None:
+                return None
+            under_way = following
+            return following.request
+
         try:
-            answer = self.session.on_answer(sent, await self._ask(sent.request, self._config.request_timeout))
+            await self._converse(sent.request, on_response, self._config.request_timeout)
         except (ConnectionLost, RequestTimedOut, DecodeError) as error:
+            self._has_failed = True
             self._lose(str(error), type(error).__name__)
-            return False
+
+    def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
+        """What to ask before anybody else gets his turn: only where the broker has more, or the user would wait."""
         if answer.is_stale:
-            return True
+            return None
         if answer.error:
+            self._has_failed = True
             name = error_name(answer.error)
             self._lose(f"{name} {answer.message or ''}", name)
             if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
                 raise self._refusal(answer.error, Right("Read", "group", self._config.group))
             # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
             self._on_moved(list(self.session.wanted), [], [])
-            return False
+            return None
         self._apply(sent, answer)
         for (topic_id, _), code in answer.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
-        return not answer.failed
+        self._has_failed = bool(answer.failed)
+        if self._has_failed or self._closing or not self._has_plenty:
+            return None
+        return self._next(self._holdings.clock())
 
     def _apply(self, sent: Sent, answer: Answer) -> None:
         lock_s = answer.lock_ms / 1000

@@ -25,6 +25,7 @@ from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError,
 from kshare.net.connection import Connection
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
+from kshare.net.waiting import GoOn
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
@@ -233,7 +234,7 @@ class GroupMember:
         session = NodeSession(
             node,
             ShareSession(self._config.group, self._membership.member_id),
-            partial(self._ask_to_fetch, node),
+            partial(self._converse, node),
             self._config,
             self._holdings,
             self._cluster.name_of,
@@ -251,33 +252,56 @@ class GroupMember:
         finally:
             self._ended[number].set()
 
-    async def _ask_to_fetch(self, node: int, request: Request[Any], timeout: float) -> Any:
+    async def _converse(self, node: int, request: Request[Any], go_on: GoOn, timeout: float) -> None:
         """On a connection of its own: a fetch that waits for records must not hold up heartbeats.
 
         The session lives and dies with the connection, so its end is told to the session even while nothing is asked.
         """
+        connection = await self._fetch_connection(node, timeout)
+        asked: Request[Any] | None = request
+        since = self._holdings.clock()
+
+        def hear(answer: Any) -> Request[Any] | None:
+            nonlocal asked, since
+            assert asked is not None, "an answer has come to it"
+            self._report(node, asked, since, answer)
+            if answer.error_code:
+                # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
+                # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
+                del self._connections[node]
+                connection.end(ConnectionLost("its session is over"), is_ours=True)
+            asked = None
+            asked = go_on(answer)
+            since = self._holdings.clock()
+            return asked
+
+        try:
+            await connection.converse(request, hear, timeout=timeout)
+        except KshareError as error:
+            if asked is not None:
+                self._reporter.answered(_api(asked), node, self._holdings.clock() - since, error)
+            if isinstance(error, RequestTimedOut):
+                # The broker may still work on it, and whatever came next on this connection would queue behind it.
+                await connection.aclose()
+            raise
+        if not connection.is_open:
+            await connection.wait_closed()
+
+    async def _fetch_connection(self, node: int, timeout: float) -> Connection:
         connection = self._connections.get(node)
         if connection is None or not connection.is_open:
             connection = await self._pool.connection(node, purpose="fetch", timeout=timeout)
             self._connections[node] = connection
             session = self._nodes[node]
             connection.on_closed(partial(self._on_fetch_connection_closed, connection, session))
-        try:
-            answer = await self._timed(node, request, connection.ask(request, timeout=timeout))
-        except RequestTimedOut:
-            # The broker may still work on it, and whatever came next on this connection would queue behind it.
-            await connection.aclose()
-            raise
-        if answer.error_code:
-            # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
-            # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
-            del self._connections[node]
-            await connection.aclose()
+        return connection
+
+    def _report(self, node: int, asked: Request[Any], since: float, answer: Any) -> None:
+        self._reporter.answered(_api(asked), node, self._holdings.clock() - since, answer)
         if isinstance(answer, ShareFetchResponse):
             self._reporter.fetched(node, answer, self._cluster.name_of)
         else:
             self._reporter.acknowledged(answer, self._cluster.name_of)
-        return answer
 
     def _on_fetch_connection_closed(
         self, connection: Connection, session: NodeSession, error: KshareError
@@ -293,13 +317,13 @@ class GroupMember:
     async def _timed(
         self, node: int | None, request: Request[ResponseT], asking: Awaitable[ResponseT]
     ) -> ResponseT:
-        api, started = request.NAME.removesuffix("Request"), self._holdings.clock()
+        started = self._holdings.clock()
         try:
             answer = await asking
         except KshareError as error:
-            self._reporter.answered(api, node, self._holdings.clock() - started, error)
+            self._reporter.answered(_api(request), node, self._holdings.clock() - started, error)
             raise
-        self._reporter.answered(api, node, self._holdings.clock() - started, answer)
+        self._reporter.answered(_api(request), node, self._holdings.clock() - started, answer)
         return answer
 
     def _explained(self, error: BrokerError) -> BrokerError:
@@ -341,3 +365,7 @@ class GroupMember:
     def _wake(self) -> None:
         self._news.set()
         self._news = anyio.Event()
+
+
+def _api(request: Request[Any]) -> str:
+    return request.NAME.removesuffix("Request")

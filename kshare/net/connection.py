@@ -1,4 +1,4 @@
-"""One stream to one broker: many requests under way at once, each answer to its asker, one task that reads.
+"""One stream to one broker: many requests under way at once, each answer to its asker.
 
 Decides when the connection is over: at the end of the stream, at anything that can't be an answer, at long silence.
 Then every asker learns why. Never connects again, never repeats a request, knows no request's meaning.
@@ -7,7 +7,7 @@ Then every asker learns why. Never connects again, never repeats a request, know
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast
 
@@ -19,9 +19,13 @@ from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimed
 from kshare.net.clock import loop_clock
 from kshare.net.foreign import lost
 from kshare.net.frame_reader import FrameReader
+from kshare.net.outbox import Outbox
+from kshare.net.readiness import call_when_readable
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions, Range
+from kshare.net.waiting import GoOn, Waiting
+from kshare.net.wrong_doors import FIRST_WORDS, guess
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
 
@@ -33,7 +37,6 @@ SILENCE = 1.5
 """How many request timeouts a broker may owe an answer, without a single byte, before it is taken for dead."""
 
 _LAST_ID = 2**31 - 1
-_TLS_ALERT, _HTTP = b"\x15\x03", b"HTTP"
 
 
 class Asks(Protocol):
@@ -42,16 +45,6 @@ class Asks(Protocol):
     async def __call__(
         self, request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
     ) -> ResponseT: ...
-
-
-class _Waiting:
-    """An asker's place."""
-
-    __slots__ = ("done", "frame")
-
-    def __init__(self) -> None:
-        self.done = anyio.Event()
-        self.frame: memoryview | None = None
 
 
 class Connection:
@@ -63,11 +56,12 @@ class Connection:
         self._settings = settings
         self._stream = stream
         self._last_id = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._outbox = Outbox(stream)
+        self._frames = FrameReader(stream, settings.max_response_bytes, self._hear)
+        self._waiting: dict[int, Waiting] = {}
         self._given_up: set[int] = set()
         self._owed_since: float | None = None
         self._clock = loop_clock()
-        self._sending = anyio.Lock(fast_acquire=True)
         self._opening = b""
         self._answers = 0
         self.is_suspect = False
@@ -91,8 +85,21 @@ class Connection:
         Given up (cancelled or timed out), it leaves the connection of use: its late answer is dropped. The exception
         is a broker that stopped reading in the middle of this very request: then the connection is over.
         """
-        version, frame = await self._exchange(request, version, timeout, self._send_in_turn)
-        return _decode(request, version, frame)
+        waiting = self._place(request, version)
+        answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, self._send_in_turn))
+        return answer
+
+    async def converse(self, request: Request[Any], go_on: GoOn, *, timeout: float | None = None) -> None:
+        """Asks this, and then whatever `go_on` makes of each answer, until that is None.
+
+        `go_on` is called as soon as an answer is there, by the event loop and not in a task, and the next request
+        leaves in the same moment. What it raises is raised here. `timeout` is for each answer.
+        """
+        asking: Request[Any] | None = request
+        while asking is not None:
+            waiting = self._place(asking, None, go_on)
+            await self._exchange(waiting, timeout, self._send_in_turn)
+            asking = waiting.left_to_ask
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Asks]:
@@ -101,17 +108,18 @@ class Connection:
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
         ) -> ResponseT:
-            version, frame = await self._exchange(request, version, timeout, self._send)
-            return _decode(request, version, frame)
+            waiting = self._place(request, version)
+            answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, self._send))
+            return answer
 
-        async with self._sending:
+        async with self._outbox.turn:
             yield ask
 
     async def ask_for_bytes(
         self, request: Request[Any], *, version: int | None = None, timeout: float | None = None
     ) -> memoryview:
         """The answer's frame, not decoded: for whoever knows better which version it is in."""
-        return (await self._exchange(request, version, timeout, self._send_in_turn))[1]
+        return await self._exchange(self._place(request, version), timeout, self._send_in_turn)
 
     def version_for(self, request: type[Request[Any]]) -> int:
         """The highest version that both sides know; Unsupported if there is none."""
@@ -185,11 +193,8 @@ class Connection:
             self._ended.set()
 
     async def _read(self) -> None:
-        frames = FrameReader(self._stream, self._settings.max_response_bytes, self._hear)
         try:
-            while True:
-                self._deliver(await frames.next_frame())
-                self._hear(b"")
+            await call_when_readable(self._stream, self._take_frames)
         except DecodeError as error:
             self.end(ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}"))
         except Exception as error:
@@ -198,9 +203,14 @@ class Connection:
                 ending = ConnectionLost(f"{ending}{self._guess()}")
             self.end(ending)
 
+    def _take_frames(self) -> None:
+        for frame in self._frames.read():
+            self._deliver(frame)
+            self._hear(b"")
+
     def _hear(self, said: bytes | memoryview) -> None:
-        if len(self._opening) < len(_HTTP):
-            self._opening += said[: len(_HTTP)]
+        if len(self._opening) < FIRST_WORDS:
+            self._opening += said[:FIRST_WORDS]
         self.is_suspect = False
         self._owed_since = self._clock() if self._waiting or self._given_up else None
 
@@ -213,8 +223,9 @@ class Connection:
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is not None:
             self._answers += 1
-            waiting.frame = frame
-            waiting.done.set()
+            if waiting.go_on is None or not self._goes_on(waiting, waiting.go_on, frame):
+                waiting.frame = frame
+                waiting.done.set()
         elif correlation_id in self._given_up:
             self._given_up.remove(correlation_id)
             log.debug("an answer from %s came too late and was dropped", self.peer)
@@ -222,60 +233,90 @@ class Connection:
             raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
 
     def _guess(self) -> str:
-        """Some wrong doors can be told by what they say first."""
-        if self._opening.startswith(_TLS_ALERT):
-            return "; it looks like TLS: add tls=True"
-        if self._opening.startswith(_HTTP):
-            return "; it looks like HTTP: this isn't a Kafka listener"
-        security = self._settings.security
-        if self._answers == 0 and security.tls is True and security.cert_file is None:
-            return "; if its listener asks for a certificate of ours, set cert_file"
-        if self._answers == 0 and self._waiting and security.tls is False:
-            return "; if its listener asks for TLS or SASL, set tls or sasl_mechanism"
-        if self._answers <= 1 and self._waiting and security.sasl_mechanism is None:
-            return "; if its listener asks for SASL, set sasl_mechanism"
-        return ""
+        return guess(
+            self._opening, self._settings.security, answers=self._answers, is_waiting=bool(self._waiting)
+        )
 
     # --- sending
 
-    async def _exchange(
-        self, request: Request[Any], version: int | None, timeout: float | None, send: _Send
-    ) -> tuple[int, memoryview]:
-        if version is None:
-            version = self.version_for(type(request))
+    def _place(self, request: Request[Any], version: int | None, go_on: GoOn | None = None) -> Waiting:
+        return Waiting(request, self.version_for(type(request)) if version is None else version, go_on)
+
+    async def _exchange(self, waiting: Waiting, timeout: float | None, send: _Send) -> memoryview:
         limit = self._settings.request_timeout if timeout is None else timeout
-        self._last_id = correlation_id = self._last_id % _LAST_ID + 1
-        frame = bytes(encode_request(request, version, correlation_id, self._settings.client_id))
-        waiting = _Waiting()
-        with anyio.move_on_after(limit):
-            try:
-                await send(correlation_id, waiting, frame)
+        frame = self._written(waiting)
+        try:
+            with anyio.CancelScope(deadline=waiting.since + limit):
+                await send(waiting, frame)
                 await waiting.done.wait()
-            finally:
-                if self._waiting.pop(correlation_id, None) is not None:
-                    self._given_up.add(correlation_id)
+            while not waiting.done.is_set() and self._clock() < waiting.since + limit:  # it was asked on
+                with anyio.CancelScope(deadline=waiting.since + limit):
+                    await waiting.done.wait()
+        finally:
+            if self._waiting.pop(waiting.correlation_id, None) is not None:
+                self._given_up.add(waiting.correlation_id)
+        if waiting.error is not None:
+            raise waiting.error
         if waiting.frame is not None:
-            return version, waiting.frame
+            return waiting.frame
         if self._error is not None:
             raise self._own_error()
         self._suspect_silence()
-        raise RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {limit:g} s")
+        raise RequestTimedOut(f"{self.peer} didn't answer {waiting.request.NAME} within {limit:g} s")
 
-    async def _send_in_turn(self, correlation_id: int, waiting: _Waiting, frame: bytes) -> None:
-        async with self._sending:
-            await self._send(correlation_id, waiting, frame)
+    def _written(self, waiting: Waiting) -> bytes:
+        """The request's frame; from here on an answer is waited for."""
+        self._last_id = waiting.correlation_id = self._last_id % _LAST_ID + 1
+        frame = encode_request(
+            waiting.request, waiting.version, waiting.correlation_id, self._settings.client_id
+        )
+        waiting.since = self._clock()
+        return bytes(frame)
 
-    async def _send(self, correlation_id: int, waiting: _Waiting, frame: bytes) -> None:
-        await (
-            checkpoint_if_cancelled()
-        )  # Past this, cancellation finds us only where part of the frame may be out.
+    async def _send_in_turn(self, waiting: Waiting, frame: bytes) -> None:
+        async with self._outbox.turn:
+            await self._send(waiting, frame)
+
+    async def _send(self, waiting: Waiting, frame: bytes) -> None:
+        # Past this, cancellation finds us only where part of the frame may be out.
+        await checkpoint_if_cancelled()
         if self._error is not None:
             raise self._own_error()
-        self._waiting[correlation_id] = waiting
-        if self._owed_since is None:
-            self._owed_since = self._clock()
+        self._expect(waiting)
+        await self._leave(self._outbox.send(frame))
+        if self._error is not None:
+            raise self._own_error()
+
+    def _goes_on(self, waiting: Waiting, go_on: GoOn, frame: memoryview) -> bool:
+        """Whether something else is being asked already. If the asker has to do that, it finds what."""
         try:
-            await self._stream.send(frame)
+            request = go_on(_decode(waiting, frame))
+            if request is None:
+                return False
+            if self._error is not None or not self._outbox.is_free:
+                waiting.left_to_ask = request
+                return False
+            waiting.request, waiting.version = request, self.version_for(type(request))
+            following = self._written(waiting)
+        except Exception as error:
+            waiting.error = error
+            return False
+        self._expect(waiting)
+        try:
+            if not self._outbox.begin(following):
+                self.start_task(self._finish_sending)
+        except OSError as error:
+            self.end(lost(error, self.peer))
+        return True
+
+    async def _finish_sending(self) -> None:
+        async with self._outbox.turn:
+            await self._leave(self._outbox.finish())
+
+    async def _leave(self, sending: Awaitable[None]) -> None:
+        """A failure ends the connection, and is nobody's in particular."""
+        try:
+            await sending
         except anyio.get_cancelled_exc_class():
             self.end(
                 ConnectionLost(f"{self.peer} stopped reading in the middle of a request that was given up")
@@ -283,7 +324,11 @@ class Connection:
             raise
         except Exception as error:
             self.end(lost(error, self.peer))
-            raise self._own_error() from None
+
+    def _expect(self, waiting: Waiting) -> None:
+        self._waiting[waiting.correlation_id] = waiting
+        if self._owed_since is None:
+            self._owed_since = self._clock()
 
     def _own_error(self) -> KshareError:
         """A new exception for each asker: one that is shared would collect everyone's tracebacks."""
@@ -302,9 +347,8 @@ class Connection:
 
 
 class _Send(Protocol):
-    async def __call__(self, correlation_id: int, waiting: _Waiting, frame: bytes) -> None: ...
+    async def __call__(self, waiting: Waiting, frame: bytes) -> None: ...
 
 
-def _decode(request: Request[ResponseT], version: int, frame: memoryview) -> ResponseT:
-    answer = cast("type[ResponseT]", request.RESPONSE)
-    return decode_response(answer, version, frame)[1]
+def _decode(waiting: Waiting, frame: memoryview) -> Any:
+    return decode_response(waiting.request.RESPONSE, waiting.version, frame)[1]

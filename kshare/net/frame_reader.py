@@ -5,16 +5,13 @@ Decides nothing but where bytes are written; what a size may be is the splitter'
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-
-from anyio.lowlevel import checkpoint
+from collections.abc import Callable, Sequence
 
 from kshare.net.room import new_room
 from kshare.net.tcp import TcpStream
 from kshare.protocol.frames import FrameSplitter
 
-CHUNK = 64 * 1024
+CHUNK = 16 * 1024
 """What is read at once while no frame is begun: small frames come whole, of a large one this much is copied."""
 _WORTHWHILE = 16 * 1024
 """What has to be missing of a frame for it to be read into memory of its own."""
@@ -29,30 +26,34 @@ class FrameReader:
         self._stream = stream
         self._splitter = FrameSplitter(limit)
         self._on_bytes = on_bytes
-        self._ready: deque[memoryview] = deque()
-        self._was_large = False
+        self._chunk = new_room(CHUNK)
+        self._rest = memoryview(b"")
+        """Of a large frame: where what is missing is to be written."""
 
-    async def next_frame(self) -> memoryview:
-        """Raises what the stream raises, and DecodeError for what can't be a frame."""
-        if self._was_large:
-            # Bytes that are always there would keep everybody else waiting, the one first whose answer this was.
-            await checkpoint()
-        while not self._ready:
-            if self._splitter.missing >= _WORTHWHILE:
-                await self._fill()
-            else:
-                chunk = await self._stream.receive(CHUNK)
-                self._on_bytes(chunk)
-                self._ready.extend(self._splitter.feed(chunk))
-        frame = self._ready.popleft()
-        self._was_large = len(frame) > CHUNK
-        return frame
+    def read(self) -> Sequence[memoryview]:
+        """The next frames, as soon as there are any; none when nothing more has come for now.
 
-    async def _fill(self) -> None:
-        room = self._splitter.begin_rest(new_room)
-        at = 0
-        while at < len(room):
-            count = await self._stream.receive_into(room[at:], wake_at=min(len(room) - at, _GULP))
-            self._on_bytes(room[at : at + count])
-            at += count
-        self._ready.append(self._splitter.end_rest())
+        Whoever wants more reads again, and may let others go first: bytes that are always there would keep them all
+        waiting. Raises what the stream raises, and DecodeError for what can't be a frame.
+        """
+        frames: Sequence[memoryview] = ()
+        while not frames:
+            room = self._rest or self._chunk
+            count = self._stream.receive_now(room)
+            if count is None:
+                self._stream.wake_at(max(1, min(len(self._rest), _GULP)))
+                break
+            self._on_bytes(room[:count])
+            frames = self._take_rest(count) if self._rest else self._take_chunk(count)
+        return frames
+
+    def _take_rest(self, count: int) -> Sequence[memoryview]:
+        self._rest = self._rest[count:]
+        return () if self._rest else (self._splitter.end_rest(),)
+
+    def _take_chunk(self, count: int) -> Sequence[memoryview]:
+        # A copy, for small frames are views of it: nobody shall keep a whole chunk for one of them.
+        frames = list(self._splitter.feed(bytes(self._chunk[:count])))
+        if self._splitter.missing >= _WORTHWHILE:
+            self._rest = self._splitter.begin_rest(new_room)
+        return frames

@@ -17,8 +17,6 @@ import anyio
 from anyio.abc import AsyncResource
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from kshare.net.room import new_room
-
 STAGGER_S = 0.25
 """How long one address may be silent before the next is tried beside it."""
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -51,47 +49,45 @@ class TcpStream(AsyncResource):
         host, port = self._socket.getpeername()[:2]
         return host, port
 
-    async def receive_into(self, room: memoryview, *, wake_at: int = 1) -> int:
-        """How many bytes were written into `room`; EndOfStream when there are no more.
+    def receive_now(self, room: memoryview) -> int | None:
+        """How many bytes were written into `room`, None if there are none for now; EndOfStream if there won't be."""
+        try:
+            count = self._socket.recv_into(room)
+        except WOULD_BLOCK:
+            return None
+        if not count:
+            raise anyio.EndOfStream
+        return count
 
-        `wake_at`: so many are sure to come, so there is no need to wake up for fewer.
-        """
-        await checkpoint_if_cancelled()
-        while True:
-            try:
-                count = self._socket.recv_into(room)
-            except ssl.SSLWantWriteError:
-                await anyio.wait_writable(self._socket)
-                continue
-            except WOULD_BLOCK:
-                self._wake_at(wake_at)
-                await anyio.wait_readable(self._socket)
-                continue
-            if not count:
-                raise anyio.EndOfStream
-            return count
-
-    def _wake_at(self, count: int) -> None:
+    def wake_at(self, count: int) -> None:
+        """So many bytes are sure to come: whoever waits for the socket needn't be woken for fewer."""
         if self._can_wake_late and count != self._wakes_at:
             # The system takes care that its own buffer has room for as many.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._wakes_at = count
 
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        room = new_room(max_bytes)
-        count = await self.receive_into(room)
-        return bytes(room[:count])
+    @property
+    def holds_back(self) -> bool:
+        """Something is here to be received that the socket won't tell of: TLS has decrypted more than was taken."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    async def send(self, item: bytes | memoryview) -> None:
-        await checkpoint_if_cancelled()
+    def send_now(self, item: bytes | memoryview) -> memoryview:
+        """Sends what goes at once; gives the rest."""
         rest = memoryview(item)
         while rest:
             try:
                 rest = rest[self._socket.send(rest) :]
-            except ssl.SSLWantReadError:
-                await anyio.wait_readable(self._socket)
             except WOULD_BLOCK:
-                await anyio.wait_writable(self._socket)
+                break
+        return rest
+
+    async def send(self, item: bytes | memoryview) -> None:
+        await checkpoint_if_cancelled()
+        rest = self.send_now(item)
+        while rest:
+            # TLS that has to read first asks again and again meanwhile; whoever reads here gets to it in between.
+            await anyio.wait_writable(self._socket)
+            rest = self.send_now(rest)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:

@@ -88,8 +88,14 @@ class _Asker:
         answer = cast("type[ResponseT]", request.RESPONSE)
         try:
             await self._stream.send(bytes(frame))
-            return decode_response(answer, version, await self._frames.next_frame())[1]
+            return decode_response(answer, version, await self._next_frame())[1]
         except DecodeError as error:
             raise ConnectionLost(f"{self._peer} sent what is no answer: {error}") from None
         except Exception as error:
             raise lost(error, self._peer) from error
+
+    async def _next_frame(self) -> memoryview:
+        """One was asked for, so there is one."""
+        while not (frames := self._frames.read()):
+            await anyio.wait_readable(self._stream.socket)
+        return frames[0]

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 
 from kshare.errors import ConnectionLost
+from kshare.net.waiting import GoOn
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,
@@ -39,7 +40,12 @@ class TinyBroker:
         self.cut = cut or {}
         self.lock_ms = 30000
 
-    async def ask(self, request: Any, timeout: float) -> Any:
+    async def converse(self, request: Any, go_on: GoOn, timeout: float) -> None:
+        asking: Any = request
+        while asking is not None:
+            asking = go_on(await self.ask(asking))
+
+    async def ask(self, request: Any) -> Any:
         await anyio.lowlevel.checkpoint()
         number = len(self.requests)
         self.requests.append(request)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from kshare.errors import ConnectionLost, DecodeError, EncodeError, KshareError, RequestTimedOut, Unsupported
+from kshare.net.connection import Connection
 from kshare.protocol.envelopes import encode_response
 from kshare.protocol.messages import (
     FindCoordinatorRequest,
@@ -356,3 +359,167 @@ async def test_correlation_ids_begin_anew_before_they_overflow() -> None:
         for _ in range(5):
             await connection.ask(MetadataRequest([]))
         assert connection._last_id == 3
+
+
+def coordinator(key: str) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest(key=key)
+
+
+OLD_COORDINATORS = RANGES | {FindCoordinatorRequest.API_KEY: (1, 3)}
+
+
+@asynccontextmanager
+async def talking(
+    script: Callable[[Conversation], Awaitable[None]], **options: object
+) -> AsyncIterator[Connection]:
+    """To a peer that knows coordinators by one key each."""
+
+    async def greeting(talk: Conversation) -> None:
+        await talk.greet(versions_answer(OLD_COORDINATORS))
+        await script(talk)
+
+    async with peer(greeting) as address, connected(settings(address, **options)) as connection:
+        yield connection
+
+
+async def say_keys(talk: Conversation) -> None:
+    while True:
+        header, request = await talk.request(FindCoordinatorRequest)
+        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+
+
+def until(last: int, heard: list[str]) -> Callable[[FindCoordinatorResponse], FindCoordinatorRequest | None]:
+    def go_on(answer: FindCoordinatorResponse) -> FindCoordinatorRequest | None:
+        heard.append(answer.host)
+        following = int(answer.host) + 1
+        return coordinator(str(following)) if following <= last else None
+
+    return go_on
+
+
+async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
+    heard: list[str] = []
+    async with talking(say_keys) as connection:
+        await connection.converse(coordinator("0"), until(9, heard))
+        assert heard == [str(number) for number in range(10)]
+        assert (await connection.ask(coordinator("on"))).host == "on"
+
+
+async def test_who_asks_in_between_gets_an_answer() -> None:
+    heard: list[str] = []
+    async with talking(say_keys) as connection, anyio.create_task_group() as tasks:
+        tasks.start_soon(connection.converse, coordinator("0"), until(200, heard))
+        while len(heard) < 200:
+            assert (await connection.ask(coordinator("me"))).host == "me"
+
+
+async def test_a_conversation_waits_while_somebody_is_alone_on_the_connection() -> None:
+    seen: list[str] = []
+
+    async def script(talk: Conversation) -> None:
+        while True:
+            header, request = await talk.request(FindCoordinatorRequest)
+            seen.append(request.key)
+            if request.key == "0":
+                await go.wait()
+            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+
+    go = anyio.Event()
+    async with talking(script) as connection, anyio.create_task_group() as tasks:
+        tasks.start_soon(connection.converse, coordinator("0"), until(1, []))
+        await anyio.wait_all_tasks_blocked()
+        async with connection.alone() as alone:
+            go.set()
+            assert (await alone(coordinator("alone"))).host == "alone"
+    assert seen == ["0", "alone", "1"]
+
+
+async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:
+    def fail(_: FindCoordinatorResponse) -> None:
+        raise LookupError("nothing to go on with")
+
+    async with talking(say_keys) as connection:
+        with pytest.raises(LookupError, match="nothing to go on with"):
+            await connection.converse(coordinator("0"), fail)
+        with pytest.raises(EncodeError):
+            await connection.converse(coordinator("0"), lambda _: FindCoordinatorRequest(key=7))  # type: ignore[arg-type]
+        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+            await connection.converse(coordinator("0"), lambda _: ListOffsetsRequest())
+        assert (await connection.ask(coordinator("on"))).host == "on"
+
+
+async def test_each_answer_of_a_conversation_has_its_time() -> None:
+    heard: list[str] = []
+
+    async def script(talk: Conversation) -> None:
+        for _ in range(8):
+            header, request = await talk.request(FindCoordinatorRequest)
+            await anyio.sleep(0.1)
+            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+        await talk.silence()
+
+    async with talking(script) as connection:
+        begun = anyio.current_time()
+        with pytest.raises(RequestTimedOut, match=r"didn't answer FindCoordinatorRequest within 0\.6 s"):
+            await connection.converse(coordinator("0"), until(100, heard), timeout=0.6)
+        assert len(heard) == 8
+        assert anyio.current_time() - begun > 0.6 + 0.7, "the time began anew with each request"
+        assert connection.is_suspect
+
+
+async def test_a_conversation_that_is_cut_off() -> None:
+    async def script(talk: Conversation) -> None:
+        header, request = await talk.request(FindCoordinatorRequest)
+        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+        await talk.request(FindCoordinatorRequest)
+
+    async with talking(script) as connection:
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            await connection.converse(coordinator("0"), until(100, []))
+
+
+async def test_a_conversation_cancelled_at_each_await_leaves_the_connection_of_use() -> None:
+    async with talking(say_keys) as connection:
+        for steps in range(12):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(connection.converse, coordinator("0"), until(10**6, []))
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            assert (await connection.ask(coordinator("on"))).host == "on"
+
+
+async def test_a_large_request_within_a_conversation_leaves_whole() -> None:
+    parts = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 300)
+    sizes: list[int] = []
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        while True:
+            header, request = await talk.request(FindCoordinatorRequest)
+            sizes.append(sum(map(len, request.coordinator_keys)))
+            await talk.answer(header, FindCoordinatorResponse())
+
+    left = [parts, FindCoordinatorRequest(coordinator_keys=["y"]), None]
+    async with peer(script) as address, connected(settings(address)) as connection:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(
+                connection.converse, FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: left.pop(0)
+            )
+            tasks.start_soon(connection.ask, FindCoordinatorRequest(coordinator_keys=["me"]))
+        assert sorted(sizes) == [1, 1, 2, 9_000_000]
+
+
+async def test_a_peer_that_goes_in_the_middle_of_a_conversations_request() -> None:
+    parts = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 300)
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        header, _ = await talk.request(FindCoordinatorRequest)
+        await talk.answer(header, FindCoordinatorResponse())
+        await talk.stream.receive()
+
+    async with peer(script) as address, connected(settings(address)) as connection:
+        with pytest.raises(ConnectionLost):
+            await connection.converse(FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: parts)
+        assert not connection.is_open

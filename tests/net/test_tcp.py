@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -35,6 +35,12 @@ def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
     ours.setblocking(False)
     with ours, theirs:
         yield TcpStream(ours), theirs
+
+
+async def next_frames(stream: TcpStream, reader: FrameReader) -> Sequence[memoryview]:
+    while not (frames := reader.read()):
+        await anyio.wait_readable(stream.socket)
+    return frames
 
 
 def resolving_to(*addresses: tuple[str, int]) -> object:
@@ -90,7 +96,9 @@ async def test_frames_of_all_sizes_come_whole(pair: tuple[TcpStream, socket.sock
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, send)
-            got = [bytes(await reader.next_frame()) for _ in frames]
+            got: list[bytes] = []
+            while len(got) < len(frames):
+                got += map(bytes, await next_frames(stream, reader))
     assert got == frames
     assert heard == data
 
@@ -101,7 +109,7 @@ async def test_a_frame_that_is_too_large_is_refused_before_it_is_read(
     stream, peer = pair
     peer.sendall((LIMIT + 1).to_bytes(4, "big"))
     with anyio.fail_after(DEADLINE_S), pytest.raises(DecodeError, match="10000000 are allowed"):
-        await FrameReader(stream, LIMIT, lambda _: None).next_frame()
+        await next_frames(stream, FrameReader(stream, LIMIT, lambda _: None))
 
 
 async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
@@ -109,7 +117,7 @@ async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream
     peer.sendall((100_000).to_bytes(4, "big") + b"x" * 50_000)
     peer.close()
     with anyio.fail_after(DEADLINE_S), pytest.raises(anyio.EndOfStream):
-        await FrameReader(stream, LIMIT, lambda _: None).next_frame()
+        await next_frames(stream, FrameReader(stream, LIMIT, lambda _: None))
 
 
 async def test_more_is_sent_than_the_system_takes_at_once(pair: tuple[TcpStream, socket.socket]) -> None:
@@ -128,24 +136,32 @@ async def test_more_is_sent_than_the_system_takes_at_once(pair: tuple[TcpStream,
     assert received == data
 
 
-async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]) -> None:
-    stream, _ = pair
-    failures: list[Exception] = []
+async def test_closed_twice_it_is_closed(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, peer = pair
+    await stream.aclose()
+    await stream.aclose()
+    assert peer.recv(1) == b""
 
-    async def wait() -> None:
-        try:
-            await stream.receive()
-        except (anyio.ClosedResourceError, OSError) as error:
-            failures.append(error)
 
+async def test_what_does_not_go_at_once_is_left_to_the_sender(
+    pair: tuple[TcpStream, socket.socket],
+) -> None:
+    stream, peer = pair
+    data = Random(2).randbytes(5_000_000)
+    received = bytearray()
+
+    def receive() -> None:
+        while len(received) < len(data):
+            received.extend(peer.recv(1 << 20))
+
+    assert not stream.send_now(b"")
+    rest = stream.send_now(data)
+    assert 0 < len(rest) < len(data)
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            await anyio.lowlevel.checkpoint()
-            await anyio.lowlevel.checkpoint()
-            await stream.aclose()
-    assert len(failures) == 1
-    await stream.aclose()
+            tasks.start_soon(anyio.to_thread.run_sync, receive)
+            await stream.send(rest)
+    assert received == data
 
 
 async def test_who_waits_for_much_is_woken_by_the_end_and_by_little_afterwards(
@@ -155,31 +171,41 @@ async def test_who_waits_for_much_is_woken_by_the_end_and_by_little_afterwards(
     stream, peer = pair
     room = memoryview(bytearray(200_000))
 
-    async def fill() -> None:
+    def fill() -> int:
         at = 0
-        while at < len(room):
-            at += await stream.receive_into(room[at:], wake_at=len(room) - at)
+        while at < len(room) and (count := stream.receive_now(room[at:])):
+            at += count
+        return at
+
+    async def filled() -> None:
+        assert fill() == 0
+        stream.wake_at(len(room))
+        await anyio.wait_readable(stream.socket)
+        assert fill() == len(room), "it was woken once, for all of it"
+
+    async def expect(said: bytes) -> None:
+        stream.wake_at(1)
+        await anyio.wait_readable(stream.socket)
+        assert stream.receive_now(room) == len(said)
+        assert room[: len(said)] == said
+
+    async def expect_end() -> None:
+        stream.wake_at(len(room))
+        await anyio.wait_readable(stream.socket)
+        with pytest.raises(anyio.EndOfStream):
+            stream.receive_now(room)
 
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(fill)
+            tasks.start_soon(filled)
             await anyio.wait_all_tasks_blocked()
             await anyio.to_thread.run_sync(peer.sendall, b"x" * len(room))
         assert room == b"x" * len(room)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_expect, stream, b"y")
+            tasks.start_soon(expect, b"y")
             await anyio.wait_all_tasks_blocked()
             peer.sendall(b"y")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_expect_end, stream, room)
+            tasks.start_soon(expect_end)
             await anyio.wait_all_tasks_blocked()
             peer.close()
-
-
-async def _expect(stream: TcpStream, said: bytes) -> None:
-    assert await stream.receive(100) == said
-
-
-async def _expect_end(stream: TcpStream, room: memoryview) -> None:
-    with pytest.raises(anyio.EndOfStream):
-        await stream.receive_into(room, wake_at=len(room))

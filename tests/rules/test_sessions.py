@@ -30,7 +30,7 @@ class Strict(TinyBroker):
         """By the number of a request: answered by this error, and the session is gone."""
         self.park_s = 0.0
 
-    async def ask(self, request: Any, timeout: float) -> Any:
+    async def ask(self, request: Any) -> Any:
         assert not self.is_busy, "a request of this session is under way"
         self.is_busy = True
         try:
@@ -46,7 +46,7 @@ class Strict(TinyBroker):
                 self.requests.append(request)
                 self.disconnect()
                 return ShareFetchResponse(error_code=error)
-            answer = await super().ask(request, timeout)
+            answer = await super().ask(request)
             if isinstance(answer, ShareFetchResponse) and not answer.responses:
                 await anyio.sleep(request.max_wait_ms / 1000 if self.park_s else 0)
             return answer

@@ -1,0 +1,168 @@
+"""Whoever wants to know that something has come is told at once, on every loop, until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from kshare.net.readiness import call_when_readable
+from kshare.net.tcp import TcpStream
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 10.0
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
+    """A stream of ours and the socket at its other end."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield TcpStream(ours), theirs
+
+
+class Reader:
+    """Reads a few bytes at a time, and raises what the stream raises."""
+
+    def __init__(self, stream: TcpStream) -> None:
+        self.got = bytearray()
+        self.has_come = anyio.Event()
+        self._stream = stream
+
+    def read(self) -> None:
+        room = memoryview(bytearray(3))
+        count = self._stream.receive_now(room)
+        if count is not None:
+            self.got += room[:count]
+            self.has_come.set()
+            self.has_come = anyio.Event()  # what is called may use anyio as tasks do
+            assert anyio.current_time() > 0
+
+    async def until(self, expected: bytes) -> None:
+        while self.got != expected:
+            await self.has_come.wait()
+
+
+async def test_called_for_all_that_comes_until_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, peer = pair
+    reader = Reader(stream)
+    peer.sendall(b"before anybody listened")
+
+    async def end() -> None:
+        await reader.until(b"before anybody listened")
+        peer.sendall(b", and after")
+        await reader.until(b"before anybody listened, and after")
+        peer.close()
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end)
+            with pytest.raises(anyio.EndOfStream):
+                await call_when_readable(stream, reader.read)
+
+
+async def test_given_up_it_calls_no_more_and_leaves_the_stream_to_others(
+    pair: tuple[TcpStream, socket.socket],
+) -> None:
+    stream, peer = pair
+    reader = Reader(stream)
+    with anyio.fail_after(DEADLINE_S):
+        for steps in range(6):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call_when_readable, stream, reader.read)
+                for _ in range(steps):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+        peer.sendall(b"late")
+        for _ in range(5):
+            await checkpoint()
+        assert not reader.got
+        await anyio.wait_readable(stream.socket)
+
+
+async def test_what_is_raised_while_it_is_given_up_is_nobodys(
+    pair: tuple[TcpStream, socket.socket], anyio_backend: str
+) -> None:
+    stream, peer = pair
+    complaints: list[object] = []
+    if anyio_backend == "asyncio":
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+
+            def read() -> None:
+                tasks.cancel_scope.cancel()
+                raise ValueError("too late")
+
+            async def listen() -> None:
+                with suppress(ValueError):  # who isn't cancelled yet may hear of it
+                    await call_when_readable(stream, read)
+
+            tasks.start_soon(listen)
+            peer.sendall(b"x")
+    await checkpoint()
+    assert not complaints
+
+
+class Hoard(TcpStream):
+    """As TLS does: takes all from the socket, and hands out a part."""
+
+    held = b""
+
+    def receive_now(self, room: memoryview) -> int | None:
+        if not self.held:
+            whole = memoryview(bytearray(100))
+            count = super().receive_now(whole)
+            if count is None:
+                return None
+            self.held = bytes(whole[:count])
+        part, self.held = self.held[: len(room)], self.held[len(room) :]
+        room[: len(part)] = part
+        return len(part)
+
+    @property
+    def holds_back(self) -> bool:
+        return bool(self.held)
+
+
+async def test_called_again_for_what_the_socket_does_not_tell_of(
+    pair: tuple[TcpStream, socket.socket],
+) -> None:
+    plain, peer = pair
+    stream = Hoard(plain.socket)
+    reader = Reader(stream)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_when_readable, stream, reader.read)
+            peer.sendall(b"in one piece")
+            await reader.until(b"in one piece")
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_loop_that_calls_nobody(
+    pair: tuple[TcpStream, socket.socket], monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    stream, peer = pair
+    reader = Reader(stream)
+    if anyio_backend == "asyncio":
+        refused: list[object] = []
+
+        def refuse(*arguments: object) -> None:
+            refused.append(arguments)
+            monkeypatch.undo()
+            raise NotImplementedError
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", refuse)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_when_readable, stream, reader.read)
+            peer.sendall(b"anyway")
+            await reader.until(b"anyway")
+            tasks.cancel_scope.cancel()
+    assert anyio_backend == "trio" or refused
