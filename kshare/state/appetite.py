@@ -5,11 +5,12 @@ lend; and it reads on only as far as the locks that are free. So whoever asks fo
 clients do with their 50 MB, has it read the log for nothing: with 100-byte records that was two thirds of the time of
 a fetch (Kafka 4.3.1: 1.6 ms against 0.6).
 
-    event                        | what is asked for, for each partition
+    event                        | what is asked for
     -----------------------------+----------------------------------------------------------------
     nothing is known             | `LEAST`: as large as a batch can be where nobody has set anything
-    an answer with records       | twice the largest piece in it, so that twice as much is noticed;
-                                 | never less than an eighth below what was asked for before
+    an answer with records       | twice what came, so that twice as much is noticed; and for each
+                                 | partition, since each may have an equal part, an eighth more than
+                                 | the largest piece; never less than an eighth below the last time
 
 Decides nothing else. A batch that is larger than what was asked for comes nevertheless: brokers send one, if it is the
 first.
@@ -22,19 +23,21 @@ from collections.abc import Iterable
 LEAST = 1_048_588
 """Kafka's default of max.message.bytes."""
 MOST = 50 * 1024 * 1024
-"""For all partitions together: an answer has to fit into memory, here and there."""
+"""An answer has to fit into memory, here and there."""
 
 
 class Appetite:
     def __init__(self) -> None:
-        self._piece = LEAST
+        self._all = 0
+        self._piece = 0
 
     def bytes_for(self, partitions: int) -> int:
-        """Brokers give each partition that has something to lend an equal part."""
-        return min(MOST, self._piece * max(1, partitions))
+        return min(MOST, max(LEAST, self._all, self._piece * partitions))
 
     def on_answer(self, pieces: Iterable[int]) -> None:
         """How many bytes came of each partition."""
-        largest = max(pieces, default=0)
+        sizes = list(pieces)
+        largest = max(sizes, default=0)
         if largest:
-            self._piece = max(LEAST, 2 * largest, self._piece - self._piece // 8)
+            self._all = max(2 * sum(sizes), self._all - self._all // 8)
+            self._piece = max(largest + largest // 8, self._piece - self._piece // 8)

@@ -13,16 +13,26 @@ def test_small_pieces_are_asked_for_as_such() -> None:
     appetite = Appetite()
     for _ in range(100):
         appetite.on_answer([200_000, 0, 100_000])
-        assert appetite.bytes_for(4) == 4 * LEAST
+        assert appetite.bytes_for(4) == LEAST
 
 
+def test_twice_as_much_as_came_and_for_each_partition_a_little_more_than_the_largest_piece() -> None:
+    appetite = Appetite()
+    appetite.on_answer([LEAST, LEAST])
+    assert appetite.bytes_for(2) == 4 * LEAST
+    assert appetite.bytes_for(8) == 8 * (LEAST + LEAST // 8)
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
 @pytest.mark.parametrize("there", [LEAST, 5 * LEAST, MOST])
-def test_a_partition_that_could_bring_more_brings_all_of_it_soon(there: int) -> None:
-    appetite, answers = Appetite(), 0
-    while appetite.bytes_for(1) < min(MOST, 2 * there):
-        appetite.on_answer([min(there, appetite.bytes_for(1))])
+def test_a_partition_that_could_bring_more_brings_all_of_it_soon(there: int, partitions: int) -> None:
+    """Be it the only one of them that has something: it may have its equal part then."""
+    appetite, answers, part = Appetite(), 0, LEAST // partitions
+    while part < min(MOST // partitions, there):
+        appetite.on_answer([min(there, part)])
+        part = appetite.bytes_for(partitions) // partitions
         answers += 1
-    assert answers <= 6
+        assert answers <= 40
 
 
 @given(st.lists(st.lists(st.integers(0, 2 * MOST), max_size=5)), st.integers(0, 200))
