@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kshare.client.record import mark_gaps
 from kshare.errors import CorruptBatchError
@@ -37,8 +37,7 @@ class Brought:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """Records that were acquired together."""
 
     topic: str

@@ -236,6 +236,8 @@ class Holdings:
     def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
         """Renew what is worked on, give back what waits too long, lose what has run out."""
         now = self.clock()
+        if now < self.keeper.wake_at:
+            return
         due = self.keeper.due(now)
         for lease in due.renew:
             lease.decide_held(RENEW)

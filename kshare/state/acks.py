@@ -29,7 +29,7 @@ when to send.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RENEW, SENT, SETTLED, Lease, Partition, table
@@ -55,8 +55,7 @@ _RENEW_TO_SENT = table({RENEW: SENT | RENEW})
 _SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What the broker said of acknowledged records. `error` 0: confirmed."""
 
     partition: Partition

@@ -15,6 +15,7 @@ Decides what is to be renewed, to be released and is lost at a given time. Never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -95,9 +96,9 @@ class LeaseKeeper:
             term.next_look = lease.deadline
 
     @property
-    def wake_at(self) -> float | None:
-        """When `due` will have something to say at the earliest."""
-        return min((term.next_look for term in self._terms.values()), default=None)
+    def wake_at(self) -> float:
+        """When there is something to do at the earliest: `due` has something to say, or a lock has run out."""
+        return min([term.next_look for term in self._terms.values()], default=math.inf)
 
     def due(self, now: float) -> Due:
         due = Due()

@@ -10,7 +10,7 @@ for whatever reason, the records acquired in it are released at once and are som
     opening | answer without error                   | open   | epoch 1
     open    | fetch, acknowledge                     | open   | epoch + 1; only what changed is named
     open    | close                                  | closed | epoch -1, acknowledgements may go along
-    any     | error in the answer as a whole         | closed | reset: generation + 1, everything acquired is lost
+    any     | error in the answer as a whole         | closed | reset: everything acquired is lost
     any     | connection lost, request timed out     | closed | the same
     any     | answer to a request from before a reset| same   | dropped
 
@@ -21,7 +21,7 @@ fetch, or when; never looks into records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kshare.protocol.error_codes import ErrorCode
@@ -41,6 +41,9 @@ MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 """Only with these errors does a broker fill in where the leader is now."""
 
 
+_NOTHING: Mapping[Partition, int] = MappingProxyType({})
+
+
 class AckRange(NamedTuple):
     """Offsets with their outcome: one type for all of them, or one each."""
 
@@ -52,8 +55,7 @@ class AckRange(NamedTuple):
 Acks = Mapping[Partition, Sequence[AckRange]]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(NamedTuple):
     """How much a fetch may bring, and how long the broker may wait for it."""
 
     max_records: int
@@ -65,19 +67,16 @@ class FetchLimits:
     """Record-limit mode: exactly so many records, even out of a larger batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A request under way: to be handed back with its answer."""
 
     request: ShareFetchRequest | ShareAcknowledgeRequest
-    generation: int
     acks: Acks
     names: frozenset[Partition]
     """Partitions that the broker has in the session once it has read the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(NamedTuple):
     """Where a broker says that a partition lives now."""
 
     partition: Partition
@@ -85,8 +84,7 @@ class Leader:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What an answer says, sorted by who wants to know."""
 
     error: int = 0
@@ -94,12 +92,12 @@ class Answer:
     message: str | None = None
     is_stale: bool = False
     """It answers a request from before a reset: nothing of it counts."""
-    acknowledged: Mapping[Partition, int] = field(default_factory=dict)
+    acknowledged: Mapping[Partition, int] = _NOTHING
     """Error code, 0 for success, of each partition that the request acknowledged and the answer speaks of."""
     unanswered: frozenset[Partition] = frozenset()
     """Acknowledged partitions of which the answer says nothing: their outcome is open."""
     acquired: Sequence[tuple[Partition, PartitionData]] = ()
-    failed: Mapping[Partition, int] = field(default_factory=dict)
+    failed: Mapping[Partition, int] = _NOTHING
     """Partitions that couldn't be fetched from, with their error code."""
     leaders: Sequence[Leader] = ()
     endpoints: Sequence[FetchingEndpoint | AcknowledgingEndpoint] = ()
@@ -108,12 +106,11 @@ class Answer:
 
 
 class ShareSession:
-    """The client's half of one session. `generation` counts resets and tells stale acquisitions from good ones."""
+    """The client's half of one session."""
 
     def __init__(self, group_id: str, member_id: str) -> None:
         self.group_id = group_id
         self.member_id = member_id
-        self.generation = 0
         self._epoch = OPENING
         self._wanted: frozenset[Partition] = frozenset()
         self._named: frozenset[Partition] = frozenset()
@@ -190,7 +187,6 @@ class ShareSession:
 
     def reset(self) -> None:
         """The session is over, on the broker's word or because nothing is known of it: all it acquired is lost."""
-        self.generation += 1
         self._epoch = OPENING
         self._named = frozenset()
         self._under_way = None
@@ -239,7 +235,7 @@ class ShareSession:
     def _send(
         self, request: ShareFetchRequest | ShareAcknowledgeRequest, acks: Acks, names: frozenset[Partition]
     ) -> Sent:
-        self._under_way = Sent(request, self.generation, acks, frozenset(names))
+        self._under_way = Sent(request, acks, names)
         return self._under_way
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from kshare.state.lease import ACCEPT, Lease
@@ -90,6 +92,6 @@ def test_what_is_removed_is_looked_after_no_more() -> None:
     made, lease = keeper()
     made.remove([lease])
     assert len(made) == 0
-    assert made.wake_at is None
+    assert made.wake_at == math.inf
     made.on_renewed(lease, now=1.0)
     assert lease.deadline == pytest.approx(28.5)
