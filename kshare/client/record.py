@@ -10,6 +10,7 @@ Compiled through `record.pxd`: a handle is the very object that the walk over th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol
 
 from kshare.errors import AcknowledgeError, Unsupported
@@ -126,8 +127,7 @@ class ShareBatch:
 
     def raw(self) -> Iterator[Record]:
         """The records as they are on the wire, without handles: for those who settle the batch as a whole."""
-        for batch in self.batches:
-            yield from batch.records(self.spans)
+        return chain.from_iterable(batch.records(self.spans) for batch in self.batches)
 
     def accept(self) -> None:
         """All that isn't settled yet; likewise the next three."""

@@ -15,6 +15,7 @@ cdef number_and_position read_number(
 ) noexcept nogil
 
 
+@cython.freelist(8)
 cdef class Record:
     cdef bytes _kept
     cdef const unsigned char* _data
