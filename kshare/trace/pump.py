@@ -3,8 +3,8 @@
 A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
 sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
 
-Decides how it waits. To be woken takes about as long as what there is to do then, so while one thing follows closely on
-the other it stays awake, and lets everybody else run first.
+Decides how it waits. To be woken takes about as long as what there is to do then, so while one small thing follows
+closely on the other it stays awake, and lets everybody else run first.
 
 Decides when what was passed on is looked at: looking takes about as long as the next request needs to come, so that is
 passed on first, and then there is time while the broker works. Where no request comes, after a while.
@@ -34,6 +34,8 @@ _SOON_S = 0.002
 """As long as a broker takes for most answers: worth staying awake for."""
 _BUSY = 8 if hasattr(os, "sched_yield") else sys.maxsize
 """Events in a row that came soon: then so will the next. Never, where a process can't let others go first."""
+_BULK = 64 * 1024
+"""Who gets so much at once has something to do for a while, and needs the core for it: nothing follows closely."""
 _OTHERS_RAN_S = 0.00002
 """Who was away for so long has kept somebody from running, who has more to do."""
 
@@ -80,7 +82,10 @@ class Pump:
 
     def receive(self, source: socket.socket) -> memoryview:
         """What has come, to be passed on and looked at later."""
-        return self._unseen.receive(source)
+        received = self._unseen.receive(source)
+        if len(received) >= _BULK:
+            self._in_a_row = 0
+        return received
 
     def look_later(self, see: See, size: int, *, has_asked: bool) -> None:
         """At what was received last. Keeps the order. `has_asked`: a request, so now the broker has to work."""
