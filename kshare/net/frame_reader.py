@@ -49,7 +49,11 @@ class FrameReader:
 
     def _take_rest(self, count: int) -> Sequence[memoryview]:
         self._rest = self._rest[count:]
-        return () if self._rest else (self._splitter.end_rest(),)
+        if self._rest:
+            return ()
+        # What comes next may be small, and somebody else may wait for it before anybody reads here again.
+        self._stream.wake_at(1)
+        return (self._splitter.end_rest(),)
 
     def _take_chunk(self, count: int) -> Sequence[memoryview]:
         # A copy, for small frames are views of it: nobody shall keep a whole chunk for one of them.

@@ -103,6 +103,28 @@ async def test_frames_of_all_sizes_come_whole(pair: tuple[TcpStream, socket.sock
     assert heard == data
 
 
+async def test_a_small_frame_behind_a_large_one_wakes_whoever_waits() -> None:
+    """Nobody reads between the two: what was said about the large one must not outlive it."""
+    large = b"l" * 1_000_000
+    with listening() as listener, anyio.fail_after(DEADLINE_S):
+        stream = await tcp.connect(*listener.getsockname())
+        peer, _ = listener.accept()
+        reader = FrameReader(stream, LIMIT, lambda _: None)
+
+        def send_large() -> None:
+            peer.sendall(len(large).to_bytes(4, "big") + large)
+
+        for _ in range(3):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, send_large)
+                assert [bytes(frame) for frame in await next_frames(stream, reader)] == [large]
+            peer.sendall(b"\x00\x00\x00\x05small")
+            await anyio.wait_readable(stream.socket)
+            assert [bytes(frame) for frame in reader.read()] == [b"small"]
+        await stream.aclose()
+        peer.close()
+
+
 async def test_a_frame_that_is_too_large_is_refused_before_it_is_read(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
