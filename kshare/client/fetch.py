@@ -235,7 +235,7 @@ class NodeSession:
     async def _wait(self, told: anyio.Event, now: float) -> None:
         """Until something can be different."""
         tally = self._holdings.tally
-        tally.ring_at(self._holdings.pace.target // 2)
+        tally.ring_at(self._holdings.pace.few)
         until = min(now + _LONGEST_WAIT_S, self._holdings.keeper.wake_at)
         if self._decided_at is None:
             tally.ring_at(tally.undecided - 1)

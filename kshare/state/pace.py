@@ -22,6 +22,8 @@ import math
 HORIZON_S = 0.25
 """Two fetches' worth: one that is worked on, and one that is on its way."""
 FIRST = 16
+WORTHWHILE = 4000
+"""So many records are worth a fetch, however many are held: who waits for room for more leaves the broker idle."""
 _GROWTH = 4
 _MEMORY_S = 1.0
 """What lies back so many seconds of work counts a third."""
@@ -43,6 +45,11 @@ class Pace:
     def rate(self) -> float:
         """Records a second of the user's time; 0 if nothing is known."""
         return self._records / self._seconds if self._seconds else 0.0
+
+    @property
+    def few(self) -> int:
+        """With no more than so many undecided it is worth a fetch: room for half of the target, or for `WORTHWHILE`."""
+        return max(self.target // 2, self.target - WORTHWHILE)
 
     def on_asked(self, now: float) -> None:
         """The user wants the next batch: what was handed out before is gone through."""
@@ -67,8 +74,8 @@ class Pace:
         self._since = now
 
     def wants(self, undecided: int, *, is_waiting: bool) -> bool:
-        """Whether to fetch: there is room for half of the target, or the user has come to its end."""
-        return (is_waiting or undecided <= self.target // 2) and undecided < self.most
+        """Whether to fetch: there is room enough, or the user has come to its end."""
+        return (is_waiting or undecided <= self.few) and undecided < self.most
 
     def room(self, undecided: int, sources: int, *, is_waiting: bool) -> int:
         """How many records to ask one of so many brokers for; who waits has come to the end of what it holds."""
