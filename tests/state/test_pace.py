@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.state.pace import FIRST, HORIZON_S, Pace
+from kshare.state.pace import FIRST, HORIZON_S, WORTHWHILE, Pace
 
 
 def gone_through(pace: Pace, records: int, seconds: float, now: float) -> float:
@@ -56,6 +56,15 @@ def test_a_very_slow_user_holds_one_at_a_time() -> None:
     assert pace.target == 1
     assert pace.wants(0, is_waiting=False)
     assert not pace.wants(1, is_waiting=False)
+
+
+def test_a_fetch_waits_for_half_of_the_room_and_for_no_more_than_makes_it_worth_it() -> None:
+    pace = Pace(16_000)
+    for target, few in ((2, 1), (500, 250), (2 * WORTHWHILE, WORTHWHILE), (16_000, 16_000 - WORTHWHILE)):
+        pace.target = target
+        assert pace.few == few
+        assert pace.wants(few, is_waiting=False)
+        assert not pace.wants(few + 1, is_waiting=False)
 
 
 def test_who_waits_with_records_in_hand_gets_more() -> None:
