@@ -130,8 +130,7 @@ class NodeSession:
 
     def on_connection_closed(self, reason: str) -> None:
         """Also when no request was under way: everything acquired is lost with the session."""
-        if self.session.is_open or self.books:
-            self._lose(reason, ConnectionLost.__name__)
+        self._break_off(reason, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
         """Nothing of this topic can be settled any more."""
@@ -266,7 +265,7 @@ class NodeSession:
             await self._converse(sent.request, on_response, self._config.request_timeout)
         except (ConnectionLost, RequestTimedOut, DecodeError) as error:
             self._has_failed = True
-            self._lose(str(error), type(error).__name__)
+            self._break_off(str(error), type(error).__name__)
 
     def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
         """What to ask before anybody else gets his turn: only where the broker has more, or the user would wait."""
@@ -323,6 +322,11 @@ class NodeSession:
 
     def _refusal(self, code: int, right: Right) -> NotAuthorized:
         return refusal(code, "fetching", right, self._config.net_settings())
+
+    def _break_off(self, reason: str, why: str) -> None:
+        """Whoever asks learns of a connection's end, and so does whoever doesn't: the first one tells."""
+        if self.session.is_open or self.session.is_busy or self.books:
+            self._lose(reason, why)
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""

@@ -282,6 +282,7 @@ class GroupMember:
                 self._reporter.answered(_api(asked), node, self._holdings.clock() - since, error)
             if isinstance(error, RequestTimedOut):
                 # The broker may still work on it, and whatever came next on this connection would queue behind it.
+                self._connections.pop(node, None)
                 await connection.aclose()
             raise
         if not connection.is_open:

@@ -207,6 +207,28 @@ async def test_a_consumer_tells_what_it_does() -> None:
         assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
 
 
+@pytest.mark.parametrize("why", ["ConnectionLost", "RequestTimedOut"])
+async def test_the_end_of_a_session_is_told_once_whoever_notices(why: str) -> None:
+    events: list[Event] = []
+    cluster = TinyCluster("a")
+    async with (
+        cluster.running(),
+        consumer(cluster, "a", request_timeout=3.0, observer=events.append) as source,
+    ):
+        cluster.topics["a"].append(b"a0")
+        (await next_of(source)).accept()
+        await source.commit()
+        if why == "ConnectionLost":
+            await cluster.hang_up()
+        else:
+            cluster.is_silent = True
+        await until(lambda: any(isinstance(event, SessionEnded) for event in events))
+        cluster.is_silent = False
+        cluster.topics["a"].append(b"a1")
+        assert (await next_of(source)).value == b"a1"
+        assert [event for event in events if isinstance(event, SessionEnded)] == [SessionEnded(1, why)]
+
+
 async def test_a_broken_session_is_told_with_what_it_cost() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")

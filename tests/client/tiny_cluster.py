@@ -90,6 +90,9 @@ class TinyCluster:
         """Nodes that metadata doesn't name."""
         self.error_next: dict[type[Message], int] = {}
         """Answer the next request of a kind so."""
+        self.is_silent = False
+        """Nobody who fetches is answered."""
+        self.talks: list[Conversation] = []
 
     @property
     def bootstrap(self) -> str:
@@ -101,6 +104,11 @@ class TinyCluster:
             for node in self.nodes:
                 self.addresses[node] = await stack.enter_async_context(peer(_Node(self, node).serve))
             yield self
+
+    async def hang_up(self) -> None:
+        for talk in self.talks:
+            await anyio.aclose_forcefully(talk.stream)
+        self.talks.clear()
 
     def asked(self, kind: type[Message], node: int | None = None) -> list[Any]:
         return [one for who, one in self.requests if isinstance(one, kind) and node in (None, who)]
@@ -116,6 +124,7 @@ class _Node:
 
     async def serve(self, talk: Conversation) -> None:
         session = Session()
+        self.cluster.talks.append(talk)
         try:
             while True:
                 header, request = await talk.request(Message)
@@ -139,6 +148,8 @@ class _Node:
                 return self._heartbeat(request, error)
             case MetadataRequest():
                 return self._metadata(request, error)
+            case ShareFetchRequest() if self.cluster.is_silent:
+                await anyio.sleep_forever()
             case ShareFetchRequest():
                 return await self._fetch(talk, session, request, error)
             case ShareAcknowledgeRequest():
