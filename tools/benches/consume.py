@@ -10,6 +10,7 @@ measured, since a cold JVM takes twice as long.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +70,8 @@ _READERS = {
     "Java": apache(),
     "franz-go": franz_go(),
 }
+_WARMERS = (_NULL, "kshare batches", _CONFLUENT)
+"""By turns: a JVM compiles for what it has seen, and whoever asks otherwise would pay for it."""
 _AT_DEFAULTS = (_NULL, "kshare batches", "kshare records", _CONFLUENT, "Java", "franz-go")
 _OTHER_LOADS = (_NULL, "kshare batches", _CONFLUENT)
 
@@ -102,7 +105,7 @@ _FIGURES = (
 def _remarks(records: int) -> list[str]:
     return [
         f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
-        f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before",
+        f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before, by turns",
         f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; confluent-kafka: the best "
         f"of {len(_CONFLUENT_TRIES)} pairs of {SIZE} and {BYTES}, tried once each with these records",
         "Java: Apache's ShareConsumerPerformance; its CPU is that of the whole process",
@@ -176,6 +179,6 @@ def _filled(load: Load, records: int) -> str:
 @functools.cache
 def _warm_up(records: int) -> None:
     topic, count = _filled(PLAIN, records), PLAIN.count(records)
-    for number in range(-(-WARM_UP // count)):
+    for number, name in zip(range(-(-WARM_UP // count)), itertools.cycle(_WARMERS), strict=False):
         progress(f"consume: warming up the broker, {number * count:,} of {WARM_UP:,} records")
-        _read_topic(_READERS[_NULL], topic, count, TUNED)
+        _read_topic(_READERS[name], topic, count, TUNED)
