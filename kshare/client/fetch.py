@@ -151,7 +151,8 @@ class NodeSession:
             renewals = self._take(renewals=True)
             if renewals:
                 return self.session.acknowledge(renewals, is_renewing=True)
-            strays = self._take(renewals=False, is_wanted=False)
+            has_strays = not self.books.keys() <= self.session.wanted
+            strays = self._take(renewals=False, is_wanted=False) if has_strays else None
             if strays:
                 return self.session.acknowledge(strays)
         if self.session.has_news and (self.session.wanted or self.session.is_open):
