@@ -269,7 +269,7 @@ class NodeSession:
             self._break_off(str(error), type(error).__name__)
 
     def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
-        """What to ask before anybody else gets his turn: only where the broker has more, or the user would wait."""
+        """Takes it in. Gives what to ask before anybody else has a turn: something only where the broker has more."""
         if answer.is_stale:
             return None
         if answer.error:
