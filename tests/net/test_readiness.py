@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
@@ -16,15 +16,6 @@ from kshare.net.tcp import TcpStream
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 10.0
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
-    """A stream of ours and the socket at its other end."""
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    with ours, theirs:
-        yield TcpStream(ours), theirs
 
 
 class Reader:
@@ -47,6 +38,17 @@ class Reader:
     async def until(self, expected: bytes) -> None:
         while self.got != expected:
             await self.has_come.wait()
+
+
+@asynccontextmanager
+async def reading(stream: TcpStream) -> AsyncIterator[Reader]:
+    """Called whenever something comes, as long as this lasts."""
+    reader = Reader(stream)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_when_readable, stream, reader.read)
+            yield reader
+            tasks.cancel_scope.cancel()
 
 
 async def test_called_for_all_that_comes_until_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
@@ -135,21 +137,15 @@ async def test_called_again_for_what_the_socket_does_not_tell_of(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
     plain, peer = pair
-    stream = Hoard(plain.socket)
-    reader = Reader(stream)
-    with anyio.fail_after(DEADLINE_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call_when_readable, stream, reader.read)
-            peer.sendall(b"in one piece")
-            await reader.until(b"in one piece")
-            tasks.cancel_scope.cancel()
+    async with reading(Hoard(plain.socket)) as reader:
+        peer.sendall(b"in one piece")
+        await reader.until(b"in one piece")
 
 
 async def test_a_loop_that_calls_nobody(
     pair: tuple[TcpStream, socket.socket], monkeypatch: pytest.MonkeyPatch, anyio_backend: str
 ) -> None:
     stream, peer = pair
-    reader = Reader(stream)
     if anyio_backend == "asyncio":
         refused: list[object] = []
 
@@ -159,10 +155,7 @@ async def test_a_loop_that_calls_nobody(
             raise NotImplementedError
 
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", refuse)
-    with anyio.fail_after(DEADLINE_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call_when_readable, stream, reader.read)
-            peer.sendall(b"anyway")
-            await reader.until(b"anyway")
-            tasks.cancel_scope.cancel()
+    async with reading(stream) as reader:
+        peer.sendall(b"anyway")
+        await reader.until(b"anyway")
     assert anyio_backend == "trio" or refused

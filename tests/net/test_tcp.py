@@ -28,15 +28,6 @@ def listening() -> Iterator[socket.socket]:
         yield listener
 
 
-@pytest.fixture
-def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
-    """A stream of ours and the socket at its other end."""
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    with ours, theirs:
-        yield TcpStream(ours), theirs
-
-
 async def next_frames(stream: TcpStream, reader: FrameReader) -> Sequence[memoryview]:
     while not (frames := reader.read()):
         await anyio.wait_readable(stream.socket)
@@ -142,7 +133,11 @@ async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream
         await next_frames(stream, FrameReader(stream, LIMIT, lambda _: None))
 
 
-async def test_more_is_sent_than_the_system_takes_at_once(pair: tuple[TcpStream, socket.socket]) -> None:
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_more_is_sent_than_the_system_takes_at_once(
+    pair: tuple[TcpStream, socket.socket], is_begun: bool
+) -> None:
+    """Be it begun by somebody who can't wait."""
     stream, peer = pair
     data = Random(1).randbytes(5_000_000)
     received = bytearray()
@@ -151,39 +146,36 @@ async def test_more_is_sent_than_the_system_takes_at_once(pair: tuple[TcpStream,
         while len(received) < len(data):
             received.extend(peer.recv(1 << 20))
 
-    with anyio.fail_after(DEADLINE_S):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(anyio.to_thread.run_sync, receive)
-            await stream.send(data)
-    assert received == data
-
-
-async def test_closed_twice_it_is_closed(pair: tuple[TcpStream, socket.socket]) -> None:
-    stream, peer = pair
-    await stream.aclose()
-    await stream.aclose()
-    assert peer.recv(1) == b""
-
-
-async def test_what_does_not_go_at_once_is_left_to_the_sender(
-    pair: tuple[TcpStream, socket.socket],
-) -> None:
-    stream, peer = pair
-    data = Random(2).randbytes(5_000_000)
-    received = bytearray()
-
-    def receive() -> None:
-        while len(received) < len(data):
-            received.extend(peer.recv(1 << 20))
-
-    assert not stream.send_now(b"")
-    rest = stream.send_now(data)
-    assert 0 < len(rest) < len(data)
+    rest = memoryview(data)
+    if is_begun:
+        rest = stream.send_now(data)
+        assert 0 < len(rest) < len(data)
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, receive)
             await stream.send(rest)
     assert received == data
+    assert not stream.send_now(b"")
+
+
+async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, _ = pair
+    failures: list[Exception] = []
+
+    async def wait() -> None:
+        try:
+            await anyio.wait_readable(stream.socket)
+        except (anyio.ClosedResourceError, OSError) as error:
+            failures.append(error)
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            await stream.aclose()
+    assert len(failures) == 1
+    await stream.aclose()
 
 
 async def test_who_waits_for_much_is_woken_by_the_end_and_by_little_afterwards(

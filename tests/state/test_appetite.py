@@ -23,14 +23,22 @@ def test_twice_as_much_as_came_and_for_each_partition_a_little_more_than_the_lar
     assert appetite.bytes_for(8) == 8 * (LEAST + LEAST // 8)
 
 
-@pytest.mark.parametrize("partitions", [1, 4])
 @pytest.mark.parametrize("there", [LEAST, 5 * LEAST, MOST])
-def test_a_partition_that_could_bring_more_brings_all_of_it_soon(there: int, partitions: int) -> None:
-    """Be it the only one of them that has something: it may have its equal part then."""
-    appetite, answers, part = Appetite(), 0, LEAST // partitions
-    while part < min(MOST // partitions, there):
+def test_a_partition_that_could_bring_more_brings_all_of_it_soon(there: int) -> None:
+    appetite, answers = Appetite(), 0
+    while appetite.bytes_for(1) < min(MOST, 2 * there):
+        appetite.on_answer([min(there, appetite.bytes_for(1))])
+        answers += 1
+    assert answers <= 6
+
+
+@pytest.mark.parametrize("there", [LEAST, 5 * LEAST, MOST])
+def test_one_of_four_that_has_something_gets_there_by_an_eighth_each_time(there: int) -> None:
+    """It may have its equal part, whatever the others don't use."""
+    appetite, answers, part = Appetite(), 0, LEAST // 4
+    while part < min(MOST // 4, there):
         appetite.on_answer([min(there, part)])
-        part = appetite.bytes_for(partitions) // partitions
+        part = appetite.bytes_for(4) // 4
         answers += 1
         assert answers <= 40
 
