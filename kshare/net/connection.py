@@ -85,9 +85,7 @@ class Connection:
         Given up (cancelled or timed out), it leaves the connection of use: its late answer is dropped. The exception
         is a broker that stopped reading in the middle of this very request: then the connection is over.
         """
-        waiting = self._place(request, version)
-        answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, self._send_in_turn))
-        return answer
+        return await self._answer(request, version, timeout, self._send_in_turn)
 
     async def converse(self, request: Request[Any], go_on: GoOn, *, timeout: float | None = None) -> None:
         """Asks this, and then whatever `go_on` makes of each answer, until that is None.
@@ -108,9 +106,7 @@ class Connection:
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
         ) -> ResponseT:
-            waiting = self._place(request, version)
-            answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, self._send))
-            return answer
+            return await self._answer(request, version, timeout, self._send)
 
         async with self._outbox.turn:
             yield ask
@@ -241,6 +237,13 @@ class Connection:
 
     def _place(self, request: Request[Any], version: int | None, go_on: GoOn | None = None) -> Waiting:
         return Waiting(request, self.version_for(type(request)) if version is None else version, go_on)
+
+    async def _answer(
+        self, request: Request[ResponseT], version: int | None, timeout: float | None, send: _Send
+    ) -> ResponseT:
+        waiting = self._place(request, version)
+        answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, send))
+        return answer
 
     async def _exchange(self, waiting: Waiting, timeout: float | None, send: _Send) -> memoryview:
         limit = self._settings.request_timeout if timeout is None else timeout
