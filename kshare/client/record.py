@@ -9,8 +9,6 @@ Compiled through `record.pxd`: a handle is the very object that the walk over th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import Protocol
 
 from kshare.errors import AcknowledgeError, Unsupported
@@ -125,9 +123,15 @@ class ShareBatch:
         """Those that are still ours when it is their turn: a lost lease ends it, for they will come again."""
         return Handles(self)
 
-    def raw(self) -> Iterator[Record]:
-        """The records as they are on the wire, without handles: for those who settle the batch as a whole."""
-        return chain.from_iterable(batch.records(self.spans) for batch in self.batches)
+    def values(self) -> list[bytes | None]:
+        """What was there to be handed out, without a record for each: for those who settle the batch as a whole.
+
+        As the producer sent them; no deserializer has seen them.
+        """
+        found: list[bytes | None] = []
+        for batch in self.batches:
+            found += batch.values(self.spans)
+        return found
 
     def accept(self) -> None:
         """All that isn't settled yet; likewise the next three."""

@@ -43,6 +43,9 @@ cdef class RecordWalk:
 
     cpdef int64_t records_left(self) noexcept
 
+    @cython.locals(one=Record)
+    cpdef list values(self)
+
     @cython.locals(
         at=int64_t, brink=int64_t, delta=int64_t, end=int64_t, more=uint64_t, number=uint64_t, stop=int64_t,
         timestamp_at=int64_t

@@ -197,6 +197,14 @@ class RecordWalk:
         """How many records the batch has behind this place, in the ranges or not."""
         return self._left
 
+    def values(self) -> list[bytes | None]:
+        """Those of the records that are left, without a record for each."""
+        found: list[bytes | None] = []
+        one = Record.__new__(Record)
+        while self.step(one):
+            found.append(None if one._value_stop < 0 else one._data[one._value_at : one._value_stop])
+        return found
+
     def read_at(self, position: int, left: int, previous_delta: int) -> Record:
         """The record at that place: for a reader that goes its own way and is at its wit's end."""
         self._position = position

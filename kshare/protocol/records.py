@@ -168,6 +168,14 @@ class Batch:
         walk = self.walk(ranges)
         return walk if _IS_COMPILED or ranges is not None else quick_records(walk)
 
+    def values(self, ranges: OffsetRanges | None = None) -> list[bytes | None]:
+        """What the same records hold."""
+        ranges = self._narrowed(ranges)
+        walk = self.walk(ranges)
+        if _IS_COMPILED or ranges is not None:
+            return walk.values()
+        return [record.value for record in quick_records(walk)]
+
     def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
         """The way to the same records without making them, for `RecordColumns`."""
         self.open()

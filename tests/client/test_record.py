@@ -36,6 +36,7 @@ def test_only_the_acquired_records_of_a_batch_are_there() -> None:
     made = share_batch(lease, batches(list(range(10, 20))))
     assert [(r.offset, r.value) for r in made] == [(o, b"value %d" % o) for o in (12, 13, 14)]
     assert len(made) == 3
+    assert made.values() == [b"value 12", b"value 13", b"value 14"]
     record = next(iter(made))
     assert (record.topic, record.partition, record.delivery_count, record.redelivered) == (
         "orders",
@@ -50,6 +51,7 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     found = batches([10, 11, 14, 19], [20, 21], [30], control=1)
     made = share_batch(lease, found)
     assert [record.offset for record in made] == [10, 11, 14, 19, 30]
+    assert made.values() == [b"value %d" % offset for offset in (10, 11, 14, 19, 30)]
     assert held_spans(lease) == [(10, 11), (14, 14), (19, 19), (30, 30)]
     made.accept()
     book = PartitionAcks(P)
@@ -121,6 +123,7 @@ def test_what_was_decided_before_is_not_shown() -> None:
         lease.decide(offset, ACCEPT)
     made = share_batch(lease, batches(list(range(10))))
     assert [record.offset for record in made] == [0, 1, 2, 3, 7, 8, 9]
+    assert made.values() == [record.value for record in made]
     assert lease.count(HELD) == 7
 
 

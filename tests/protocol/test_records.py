@@ -62,6 +62,7 @@ def test_a_batch_gives_back_what_was_put_in(read: Any, codec: Compression) -> No
         (73, NOW, b"y" * 70_000, b"x" * 300, ()),
     ]
     assert not any(r.has_append_time for r in batch)
+    assert batch.values() == [b"one", None, b"", b"x" * 300]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -131,6 +132,7 @@ def test_only_the_offsets_that_are_asked_for(
 ) -> None:
     [batch] = read(batch_of(300, base_offset=1000))
     assert offsets(batch.records(ranges)) == expected
+    assert batch.values(ranges) == [b"value %d" % (offset - 1000) for offset in expected]
 
 
 def test_nothing_behind_the_last_range_is_looked_at(read: Any) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,15 +26,28 @@ implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 
 def read(implementation: str, data: Any, **options: Any) -> list[Any]:
-    """Everything that can be got out of the bytes, by both ways."""
+    """Everything that can be got out of the bytes, by all three ways."""
     loaded: Decoder = decoder(implementation)
     seen = []
     for batch in loaded.records.read_batches(data, **options):
         columns = loaded.record_columns.RecordColumns()
+        assert outcome(batch.values) == outcome(partial(values_of, batch))
         seen += [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch]
         columns.append(batch.walk())
         columns.take()
     return seen
+
+
+def values_of(records: Iterable[Any]) -> list[Any]:
+    return [record.value for record in records]
+
+
+def outcome(way: Callable[[], list[Any]]) -> list[Any] | str:
+    """What it gives, or what it says is broken."""
+    try:
+        return way()
+    except CorruptBatchError as error:
+        return str(error)
 
 
 @implementations

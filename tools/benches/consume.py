@@ -62,6 +62,7 @@ _NULL, _CONFLUENT, _CONFLUENT_EACH = "null client", "confluent-kafka", "confluen
 _READERS = {
     _NULL: ours("null_read"),
     "kshare batches": ours("kshare_read", way="batches"),
+    "kshare records of batches": ours("kshare_read", way="records of batches"),
     "kshare records": ours("kshare_read", way="records"),
     "kshare accepting each": ours("kshare_read", way="explicit"),
     "kshare.sync batches": ours("kshare_sync_read", way="batches"),
@@ -109,6 +110,7 @@ def _remarks(records: int) -> list[str]:
         f"({LARGE.count(records):,} of 1 KiB); {WARM_UP:,} records unmeasured before, by turns",
         f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; confluent-kafka: the best "
         f"of {len(_CONFLUENT_TRIES)} pairs of {SIZE} and {BYTES}, tried once each with these records",
+        "kshare batches: `batch.values()`; records of batches: `for record in batch`; records: one by one",
         "Java: Apache's ShareConsumerPerformance; its CPU is that of the whole process",
         *([] if programs.has_go() else ["franz-go is left out: there is no Go on this machine"]),
     ]
@@ -118,6 +120,7 @@ def _contests() -> list[Contest]:
     pairs = [
         ("kshare batches, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare batches, tuned", f"{_NULL}, tuned"),
+        ("kshare records of batches, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare records, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare.sync records, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare accepting each, tuned", f"{_CONFLUENT_EACH}, tuned"),

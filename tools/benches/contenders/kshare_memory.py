@@ -22,7 +22,7 @@ def tell_memory() -> None:
 async def by_batches(consumer: ShareConsumer, records: int) -> None:
     seen = told = 0
     async for batch in consumer.batches():
-        seen += sum([record.value is not None for record in batch.raw()])
+        seen += sum([value is not None for value in batch.values()])
         while told < SAMPLES and seen * SAMPLES >= (told + 1) * records:
             tell_memory()
             told += 1

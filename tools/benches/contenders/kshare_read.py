@@ -15,7 +15,17 @@ async def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int
     seen = 0
     async for batch in consumer.batches():
         meter.on_records()
-        seen += sum([record.value is not None for record in batch.raw()])
+        seen += sum([value is not None for value in batch.values()])
+        if seen >= records:
+            break
+    return seen
+
+
+async def by_records_of_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+    seen = 0
+    async for batch in consumer.batches():
+        meter.on_records()
+        seen += sum([record.value is not None for record in batch])
         if seen >= records:
             break
     return seen
@@ -44,7 +54,12 @@ async def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int
     return seen
 
 
-WAYS = {"batches": by_batches, "records": by_records, "explicit": one_by_one}
+WAYS = {
+    "batches": by_batches,
+    "records of batches": by_records_of_batches,
+    "records": by_records,
+    "explicit": one_by_one,
+}
 
 
 async def read(given: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
     seen = 0
     for batch in consumer.batches():
         meter.on_records()
-        seen += sum([record.value is not None for record in batch.raw()])
+        seen += sum([value is not None for value in batch.values()])
         if seen >= records:
             break
     return seen
