@@ -170,11 +170,8 @@ class Batch:
 
     def values(self, ranges: OffsetRanges | None = None) -> list[bytes | None]:
         """What the same records hold."""
-        ranges = self._narrowed(ranges)
-        walk = self.walk(ranges)
-        if _IS_COMPILED or ranges is not None:
-            return walk.values()
-        return [record.value for record in quick_records(walk)]
+        records = self.records(ranges)
+        return records.values() if isinstance(records, RecordWalk) else [one.value for one in records]
 
     def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
         """The way to the same records without making them, for `RecordColumns`."""

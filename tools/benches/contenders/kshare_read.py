@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
 
-from kshare import ShareConsumer
+from kshare import ShareBatch, ShareConsumer
 from tools.benches.contenders.arguments import arguments, end_of_input
 from tools.benches.contenders.meter import Meter
 
+Count = Callable[[ShareBatch], int]
+"""How many values a batch has: each is looked at."""
 
-async def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+
+def its_values(batch: ShareBatch) -> int:
+    return sum([value is not None for value in batch.values()])
+
+
+def its_records(batch: ShareBatch) -> int:
+    return sum([record.value is not None for record in batch])
+
+
+async def by_batches(count: Count, consumer: ShareConsumer, records: int, meter: Meter) -> int:
     seen = 0
     async for batch in consumer.batches():
         meter.on_records()
-        seen += sum([value is not None for value in batch.values()])
-        if seen >= records:
-            break
-    return seen
-
-
-async def by_records_of_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
-    seen = 0
-    async for batch in consumer.batches():
-        meter.on_records()
-        seen += sum([record.value is not None for record in batch])
+        seen += count(batch)
         if seen >= records:
             break
     return seen
@@ -54,9 +57,9 @@ async def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int
     return seen
 
 
-WAYS = {
-    "batches": by_batches,
-    "records of batches": by_records_of_batches,
+WAYS: dict[str, Callable[[ShareConsumer, int, Meter], Awaitable[int]]] = {
+    "batches": partial(by_batches, its_values),
+    "records of batches": partial(by_batches, its_records),
     "records": by_records,
     "explicit": one_by_one,
 }
