@@ -125,6 +125,7 @@ def _acquired(answer: ShareFetchResponse) -> list[AcquiredRecords]:
 def topics_that_nobody_knows(talk: Talk) -> None:
     """Of a session, or of its opening: before 4.4 that is an error of everything, though the session goes on."""
     one = scene(talk, 10)
+    warm_up(talk, one, 1)
     one.open()
     nowhere = [fetch.FetchTopic(NOWHERE, [fetch.FetchPartition(0)])]
     for topics in (nowhere, [], []):

@@ -105,7 +105,7 @@ class Sharer:
         return answer
 
     def open(self, **options: Any) -> None:
-        """Open a session and fetch nothing; not compared. The share-partition is ready afterwards."""
+        """Open a session and fetch nothing; not compared. The share-partition may not be loaded yet."""
         request = self.fetch_request(0, **{"most": 0} | options)
         answer = self.talk.quietly(request, self.via)
         self._go_on(0, answer.error_code)
