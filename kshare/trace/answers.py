@@ -37,90 +37,75 @@ class AnswerStream:
     def __init__(self, asked: MutableMapping[int, Asked], move: Move) -> None:
         self._asked = asked
         self._move = move
-        self._head = b""
+        self._begun = b""
+        """Of a frame whose head hasn't come yet as a whole."""
         self._question: Asked | None = None
         self._handling = Handling.PASS
         self._left = 0
         """Bytes of the frame that have still to come."""
-        self._parts: list[bytes | memoryview] = []
+        self._parts: list[memoryview] = []
         """Of a frame that may have to be read: all of it so far."""
         self._held = b""
-        """Its end so far, not passed on yet."""
+        """What has come of its end, which isn't passed on yet."""
 
     def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """What can be passed on. DecodeError if this is no stream of frames."""
-        rest = memoryview(chunk)
+        rest = memoryview(self._begun + bytes(chunk) if self._begun else chunk)
+        self._begun = b""
         while rest:
-            if not self._left:
-                wanted = _HEAD - len(self._head)
-                self._head += bytes(rest[:wanted])
-                rest = rest[wanted:]
-                if len(self._head) >= _SIZE and (short := self._short_frame()):
-                    # Less than a correlation id: a SASL token of old.
-                    rest = memoryview(short[1] + bytes(rest))
-                    yield short[0]
-                    continue
-                if len(self._head) < _HEAD:
-                    return
-                self._begin()
-            body, rest = rest[: self._left], rest[self._left :]
-            self._left -= len(body)
-            yield from self._pass(body)
+            if not self._left and not self._begin(rest):
+                self._begun = bytes(rest)
+                return
+            piece, rest = rest[: self._left], rest[self._left :]
+            self._left -= len(piece)
+            yield from self._pass(piece)
             if not self._left and (last := self._end()):
                 yield last
 
-    def _short_frame(self) -> tuple[bytes, bytes] | None:
-        size = int.from_bytes(self._head[:_SIZE], "big", signed=True)
+    def _begin(self, rest: memoryview) -> bool:
+        """Whether it can be said what comes."""
+        if len(rest) < _SIZE:
+            return False
+        size = int.from_bytes(rest[:_SIZE], "big", signed=True)
         if not 0 <= size <= MAX_FRAME:
             raise DecodeError("size", 0, f"a frame of {size} bytes announced")
-        end = _SIZE + size
-        if end > _HEAD or len(self._head) < end:
-            return None
-        frame, behind = self._head[:end], self._head[end:]
-        self._head = b""
-        if end == _HEAD:
-            self._asked.pop(int.from_bytes(frame[_SIZE:], "big", signed=True), None)
-        return frame, behind
-
-    def _begin(self) -> None:
-        head, self._head = self._head, b""
-        self._left = int.from_bytes(head[:_SIZE], "big", signed=True) - (_HEAD - _SIZE)
-        self._question = self._asked.pop(int.from_bytes(head[_SIZE:], "big", signed=True), None)
-        question = self._question
+        question = None
+        if _SIZE + size >= _HEAD:  # or else it is a SASL token of old
+            if len(rest) < _HEAD:
+                return False
+            question = self._asked.pop(int.from_bytes(rest[_SIZE:_HEAD], "big", signed=True), None)
+        self._question = question
         self._handling = handling(question.api_key, question.version) if question else Handling.PASS
-        self._parts = [head[_SIZE:]]
-        self._held = head
+        self._left = _SIZE + size
+        return True
 
-    def _pass(self, body: memoryview) -> list[bytes | memoryview]:
-        """What needn't be held back any longer."""
+    def _pass(self, piece: memoryview) -> list[bytes | memoryview]:
+        """What needn't be held back."""
         if self._handling is Handling.PASS:
-            pieces: list[bytes | memoryview] = [self._held + bytes(body) if len(body) < TAIL else body]
-            if len(body) >= TAIL and self._held:
-                pieces.insert(0, self._held)
-            self._held = b""
-            return pieces
-        self._parts.append(body)
+            return [piece]
+        self._parts.append(piece)
         if self._handling is Handling.HOLD:
             return []
-        if len(body) < TAIL:
-            self._held += bytes(body)
-            free = max(0, len(self._held) - TAIL)
-            passed, self._held = self._held[:free], self._held[free:]
-            return [passed] if passed else []
-        passed, self._held = self._held, bytes(body[-TAIL:])
-        return [passed, body[:-TAIL]]
+        free = len(piece) - max(0, TAIL - self._left)
+        if free > 0:
+            passed, self._held = self._held, bytes(piece[free:])
+            return [passed, piece[:free]]
+        held = self._held + bytes(piece)
+        free = max(0, len(held) - (TAIL - self._left))
+        self._held = held[free:]
+        return [held[:free]]
 
     def _end(self) -> bytes:
         parts, self._parts = self._parts, []
         held, self._held = self._held, b""
         if self._handling is Handling.PASS or self._question is None:
-            return held
+            return b""
         if self._handling is Handling.HOLD_TAIL:
             if has_no_endpoints(held):
                 return held
-            if sum(map(len, parts)) + _SIZE > len(held):
-                return self._moved_tail(self._question, parts, held)
-        frame = self._moved(self._question, memoryview(b"".join(parts)))
+            if sum(map(len, parts)) > len(held):
+                return self._moved_tail(self._question, memoryview(b"".join(parts))[_SIZE:], held)
+        frame = self._moved(self._question, memoryview(b"".join(parts))[_SIZE:])
         return len(frame).to_bytes(_SIZE, "big") + frame
 
     def _moved(self, question: Asked, frame: memoryview) -> bytes:
@@ -132,8 +117,8 @@ class AnswerStream:
         )
         return encode(answer, question.version, frame) if has_changed else bytes(frame)
 
-    def _moved_tail(self, question: Asked, parts: list[bytes | memoryview], held: bytes) -> bytes:
-        answer = decode(question.api_key, question.version, memoryview(b"".join(parts)))
+    def _moved_tail(self, question: Asked, frame: memoryview, held: bytes) -> bytes:
+        answer = decode(question.api_key, question.version, frame)
         if not isinstance(answer, ShareFetchResponse):
             return held
         old = tail_of(answer, question.version)

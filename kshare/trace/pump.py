@@ -3,20 +3,16 @@
 A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
 sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
 
-Decides how it waits. To be woken takes about as long as what there is to do then, so while one small thing follows
-closely on the other it stays awake, and lets everybody else run first.
-
-Decides when what was passed on is looked at: looking takes about as long as the next request needs to come, so that is
-passed on first, and then there is time while the broker works. Where no request comes, after a while.
+Decides when what was passed on is looked at: when nothing else is to be done, or after a while, and then at all of it.
+Whoever looks at each answer as it comes does so with caches gone cold, takes twice as long, and the cores it takes are
+those that client and broker need.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 from collections.abc import Callable
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectorKey
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from time import monotonic
 
 import anyio
@@ -30,14 +26,8 @@ _IDLE_S = 0.005
 """How long everything else in this process waits for a next event, and how soon what was passed on is looked at."""
 _BURST_S = 0.02
 """How long everything else waits while there is no end of events."""
-_SOON_S = 0.002
-"""As long as a broker takes for most answers: worth staying awake for."""
-_BUSY = 8 if hasattr(os, "sched_yield") else sys.maxsize
-"""Events in a row that came soon: then so will the next. Never, where a process can't let others go first."""
-_BULK = 64 * 1024
-"""Who gets so much at once has something to do for a while, and needs the core for it: nothing follows closely."""
-_OTHERS_RAN_S = 0.00002
-"""Who was away for so long has kept somebody from running, who has more to do."""
+_UNSEEN_S = 0.05
+"""How long what was passed on isn't looked at while there is no end of events."""
 
 
 class Pump:
@@ -45,10 +35,8 @@ class Pump:
         self._selector = DefaultSelector()
         self._interests: dict[socket.socket, int] = {}
         self._unseen = Unseen()
-        self._is_time_to_look = False
-        self._came_at = 0.0
-        self._in_a_row = 0
-        """Events that came soon after the one before."""
+        self._is_looking = False
+        self._look_at = 0.0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -82,15 +70,11 @@ class Pump:
 
     def receive(self, source: socket.socket) -> memoryview:
         """What has come, to be passed on and looked at later."""
-        received = self._unseen.receive(source)
-        if len(received) >= _BULK:
-            self._in_a_row = 0
-        return received
+        return self._unseen.receive(source)
 
-    def look_later(self, see: See, size: int, *, has_asked: bool) -> None:
-        """At what was received last. Keeps the order. `has_asked`: a request, so now the broker has to work."""
+    def look_later(self, see: See, size: int) -> None:
+        """At what was received last. Keeps the order."""
         self._unseen.add(see, size)
-        self._is_time_to_look |= has_asked
 
     def look(self) -> None:
         """At everything."""
@@ -99,34 +83,17 @@ class Pump:
 
     def _move(self, until: float) -> None:
         """Until there is nothing to do for a while."""
-        while monotonic() < until:
-            has_time = self._unseen and self._is_time_to_look
-            ready = self._selector.select(0) if has_time else self._wait()
-            if ready:
-                self._note_arrival()
+        while (now := monotonic()) < until:
+            ready = self._selector.select(0 if self._is_looking else _IDLE_S)
             for key, events in ready:
                 if key.fileobj in self._interests:
                     key.data(events)
             if not ready and not self._unseen:
                 return
-            if not ready or self._unseen.is_too_much:
+            if not ready or now >= self._look_at:
+                self._is_looking = True
+            if self._unseen.is_too_much or (self._is_looking and not ready):
                 self._unseen.look()
-                self._is_time_to_look = bool(self._unseen)
-
-    def _wait(self) -> list[tuple[SelectorKey, int]]:
-        """For something to do, not long."""
-        ready = self._selector.select(0)
-        if self._in_a_row >= _BUSY:
-            now = monotonic()
-            while not ready and now < self._came_at + _SOON_S:
-                os.sched_yield()
-                ready = self._selector.select(0)
-                before, now = now, monotonic()
-                if now - before > _OTHERS_RAN_S:
-                    break
-        return ready or self._selector.select(_IDLE_S)
-
-    def _note_arrival(self) -> None:
-        now = monotonic()
-        self._in_a_row = self._in_a_row + 1 if now < self._came_at + _SOON_S else 0
-        self._came_at = now
+            if not self._unseen:
+                self._is_looking = False
+                self._look_at = now + _UNSEEN_S

@@ -138,11 +138,11 @@ class Relay:
                 raise EOFError
         for asked in self._heads.feed(data):
             self._asked[asked.correlation_id] = asked
-        self._pump.look_later(self._see_request, len(data), has_asked=True)
+        self._pump.look_later(self._see_request, len(data))
         return (data,)
 
     def _pass_answer(self, data: memoryview) -> Iterable[bytes | memoryview]:
-        self._pump.look_later(self._see_answer, len(data), has_asked=False)
+        self._pump.look_later(self._see_answer, len(data))
         return self._answered.feed(data)
 
 

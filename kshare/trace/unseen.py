@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import time
 
 from kshare.net.room import new_room
@@ -20,25 +19,15 @@ _CHUNK = 256 * 1024
 _SMALL = 16 * 1024
 _ONE_MOMENT_S = 0.001
 """Pieces that follow each other so closely may be looked at as one that came with the last of them."""
-_MOST_LOOKS, _MOST_BYTES = 256, 32 * 1024 * 1024
+_MOST_PIECES, _MOST_BYTES = 1024, 32 * 1024 * 1024
 _LARGEST_PIECE = 31 * 1024 * 1024
 
 See = Callable[[memoryview, float], None]
 """Looks at bytes, told when they came."""
 
 
-@dataclass(slots=True)
-class _Look:
-    see: See
-    room: memoryview
-    first: int
-    behind: int
-    at: float
-
-    def take(self) -> None:
-        seen = self.room[self.first : self.behind]
-        # Who remembers a small question until it is answered shall not keep a large room for it.
-        self.see(memoryview(bytes(seen)) if len(seen) < _SMALL else seen, self.at)
+_Piece = tuple[See, memoryview, int, int, float]
+"""Who looks at it, the room that it is in, from where to where, and when it came."""
 
 
 class Unseen:
@@ -46,16 +35,16 @@ class Unseen:
         _have_memory_kept()
         self._room = new_room(_ROOM)
         self._used = 0
-        self._looks: deque[_Look] = deque()
+        self._pieces: deque[_Piece] = deque()
         self._bytes = 0
 
     def __bool__(self) -> bool:
-        return bool(self._looks)
+        return bool(self._pieces)
 
     @property
     def is_too_much(self) -> bool:
         """Looking should go first: what is to be passed on has to wait, then, and memory doesn't grow."""
-        return len(self._looks) > _MOST_LOOKS or self._bytes > _MOST_BYTES
+        return len(self._pieces) > _MOST_PIECES or self._bytes > _MOST_BYTES
 
     def receive(self, source: socket.socket) -> memoryview:
         """What has come, in memory that nobody else writes to as long as somebody looks at it."""
@@ -69,24 +58,21 @@ class Unseen:
     def add(self, see: See, size: int) -> None:
         """What was received last, so many bytes, is for `see`."""
         self._bytes += size
-        now, behind = time(), self._used
-        last = self._looks[-1] if self._looks else None
-        if (
-            last is not None
-            and last.see is see
-            and last.room is self._room
-            and last.behind == behind - size
-            and now - last.at < _ONE_MOMENT_S
-        ):
-            last.behind, last.at = behind, now
-        else:
-            self._looks.append(_Look(see, self._room, behind - size, behind, now))
+        self._pieces.append((see, self._room, self._used - size, self._used, time()))
 
     def look(self) -> None:
         """At the oldest: no answer before its question."""
-        look = self._looks.popleft()
-        self._bytes -= look.behind - look.first
-        look.take()
+        see, room, first, behind, at = self._pieces.popleft()
+        while self._pieces:
+            next_see, next_room, begins, ends, came = self._pieces[0]
+            if next_see is not see or next_room is not room or begins != behind or came - at >= _ONE_MOMENT_S:
+                break
+            behind, at = ends, came
+            self._pieces.popleft()
+        self._bytes -= behind - first
+        seen = room[first:behind]
+        # Who remembers a small question until it is answered shall not keep a large room for it.
+        see(memoryview(bytes(seen)) if len(seen) < _SMALL else seen, at)
 
 
 def _have_memory_kept() -> None:

@@ -6,9 +6,10 @@ import socket
 from collections.abc import Iterator
 from random import Random
 
+import anyio
 import pytest
 
-from kshare.trace.pump import Pump
+from kshare.trace.pump import READABLE, Pump
 from kshare.trace.unseen import Unseen
 
 
@@ -52,7 +53,7 @@ def test_pieces_that_follow_each_other_are_looked_at_as_one(
     seen = Seen()
     see = seen.see
     for piece in (b"ab", b"cde", b"f", b"late"):
-        pump.look_later(see, passed(pump, pair, piece), has_asked=False)
+        pump.look_later(see, passed(pump, pair, piece))
     assert seen.pieces == []
     pump.look()
     assert seen.pieces == [b"abcdef", b"late"]
@@ -71,7 +72,7 @@ def test_questions_and_answers_keep_their_order(
         order.append(("answered", bytes(data)))
 
     for see, data in ((asked, b"1?"), (answered, b"1!"), (answered, b"!"), (asked, b"2?"), (answered, b"2!")):
-        pump.look_later(see, passed(pump, pair, data), has_asked=see is asked)
+        pump.look_later(see, passed(pump, pair, data))
     pump.look()
     assert b"".join(data for kind, data in order if kind == "asked") == b"1?2?"
     assert [kind for kind, _ in order] == ["asked", "answered", "asked", "answered"]
@@ -85,13 +86,43 @@ def test_what_somebody_still_looks_at_is_not_written_over(
     see = seen.see
     said = [random.randbytes(random.choice([10, 1_000, 60_000, 100_000])) for _ in range(300)]
     for data in said:
-        pump.look_later(see, passed(pump, pair, data), has_asked=False)
+        pump.look_later(see, passed(pump, pair, data))
     pump.look()
     assert b"".join(seen.pieces) == b"".join(said)
 
 
+@pytest.mark.anyio
+async def test_passing_on_goes_before_looking(pump: Pump, pair: tuple[socket.socket, socket.socket]) -> None:
+    """As long as something comes all the time; then all of it is looked at."""
+    here, there = pair
+    seen, passed_on, seen_by_then = Seen(), bytearray(), -1
+    see = seen.see
+
+    def on_ready(events: int) -> None:
+        nonlocal seen_by_then
+        data = pump.receive(here)
+        passed_on.extend(data)
+        pump.look_later(see, len(data))
+        if len(passed_on) < 500:
+            there.send(b"x")
+        else:
+            seen_by_then = len(seen.pieces)
+
+    pump.watch(here, READABLE, on_ready)
+    there.send(b"x")
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pump.run)
+            while sum(map(len, seen.pieces)) < 500:
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+    pump.forget(here)
+    assert seen_by_then == 0
+    assert b"".join(seen.pieces) == passed_on
+
+
 def test_what_waits_to_be_looked_at_is_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
-    """Nobody asks, so nothing is looked at by itself: only because it gets too much."""
+    """Nothing is looked at by itself: only because it gets too much."""
     unseen, seen = Unseen(), Seen()
     here, there = pair
     see, count = seen.see, 0
