@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kshare.protocol.messages import ShareGroupDescribeRequest
 from tests.helpers.plain_client import plain_client
+from tools.benches.detour import door_settings, doors
 from tools.benches.measure import progress
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
@@ -24,7 +25,8 @@ _numbers = itertools.count(1)
 def broker() -> Cluster:
     progress(f"starting a broker of Kafka {RELEASE}")
     install(RELEASE)
-    cluster = Cluster(RELEASE, settings={"group.share.max.partition.max.record.locks": "10000"})
+    settings = {"group.share.max.partition.max.record.locks": "10000"} | door_settings()
+    cluster = Cluster(RELEASE, settings=settings, first_port=doors().plain)
     cluster.start()
     atexit.register(cluster.__exit__, None, None, None)
     return cluster

@@ -1,6 +1,7 @@
 """What it costs a share consumer to have `kshare trace` between it and the broker: read alternately with and without.
 
-The proxy shows every exchange, into a file. Its own CPU is in no figure but its own.
+The proxy shows every exchange, into a file. Its own CPU is in no figure. What of the cost is the proxy's, and what any
+second hop costs, tells a program that does nothing but forward.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.benches.broker import RELEASE, broker, fresh_group
+from tools.benches.detour import forwarding
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, ours
@@ -38,11 +40,13 @@ def study(wishes: Wishes) -> Study:
     for name, reader in _READERS.items():
         trials[name] = partial(_direct, reader, records)
         trials[f"{name}, traced"] = partial(_traced, reader, records)
+        trials[f"{name}, forwarded"] = partial(_forwarded, reader, records)
     return Study(
         "trace",
         [
             f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions, nothing set by the user",
             "traced: through kshare trace, which writes a line for each exchange into a file",
+            "forwarded: through two threads a connection that receive and send and look at nothing, in Python",
         ],
         (
             Figure(RATE, "a second", more_is_better=True),
@@ -50,7 +54,7 @@ def study(wishes: Wishes) -> Study:
             Figure(FIRST, "seconds after the consumer was made", form=".2f"),
         ),
         trials,
-        [Contest(RATE, f"{name}, traced", name) for name in _READERS],
+        [Contest(RATE, f"{name}, {how}", name) for name in _READERS for how in ("traced", "forwarded")],
     )
 
 
@@ -62,6 +66,12 @@ def _direct(reader: Reader, records: int) -> Mapping[str, float]:
 def _traced(reader: Reader, records: int) -> Mapping[str, float]:
     _warm_up(records)
     with tempfile.NamedTemporaryFile() as said, tracing(broker().bootstrap, Path(said.name)) as address:
+        return _read(reader, address, records)
+
+
+def _forwarded(reader: Reader, records: int) -> Mapping[str, float]:
+    _warm_up(records)
+    with forwarding() as address:
         return _read(reader, address, records)
 
 
