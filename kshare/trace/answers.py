@@ -48,6 +48,10 @@ class AnswerStream:
         self._held = b""
         """What has come of its end, which isn't passed on yet."""
 
+    @property
+    def is_amid(self) -> bool:
+        return bool(self._begun or self._left)
+
     def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """What can be passed on. DecodeError if this is no stream of frames."""
         rest = memoryview(self._begun + bytes(chunk) if self._begun else chunk)

@@ -23,6 +23,10 @@ class HeadReader:
         self._head = b""
         self._skip = 0
 
+    @property
+    def is_amid(self) -> bool:
+        return bool(self._head or self._skip)
+
     def feed(self, chunk: bytes | memoryview) -> Iterator[Asked]:
         at = 0
         while at < len(chunk):

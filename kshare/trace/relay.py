@@ -23,6 +23,8 @@ from kshare.trace.pump import READABLE, WRITABLE, Pump
 from kshare.trace.unseen import See
 
 _TLS_HELLO = b"\x16\x03"
+_MOST_PIECES = 16
+"""In a row from one side, before others have their turn."""
 
 Endpoint = tuple[str, int]
 
@@ -71,8 +73,8 @@ class Relay:
         self._answered = AnswerStream(self._asked, move)
         self._see_request: See = tap.client_sends
         self._see_answer: See = tap.server_sends
-        self._requests = _Lane(client, server, pump.receive, self._pass_request)
-        self._answers = _Lane(server, client, pump.receive, self._pass_answer)
+        self._requests = _Lane(client, server, pump.receive, self._pass_request, self._heads)
+        self._answers = _Lane(server, client, pump.receive, self._pass_answer, self._answered)
         self._has_begun = False
         self._ended_by_client = False
         self._ended = anyio.Event()
@@ -146,6 +148,12 @@ class Relay:
         return self._answered.feed(data)
 
 
+class _Frames(Protocol):
+    @property
+    def is_amid(self) -> bool:
+        """One has begun, and more of it has to come."""
+
+
 class _Lane:
     """One direction. Reads no more than can be written: EOFError when there is nothing more to read."""
 
@@ -155,17 +163,20 @@ class _Lane:
         sink: socket.socket,
         receive: Callable[[socket.socket], memoryview],
         pass_on: Callable[[memoryview], Iterable[bytes | memoryview]],
+        frames: _Frames,
     ) -> None:
         self._source = source
         self._sink = sink
         self._receive = receive
         self._pass_on = pass_on
+        self._frames = frames
         self._unsent: deque[memoryview] = deque()
         self.is_full = False
         """There is more to write than there is room for."""
 
     def read(self) -> None:
-        """What has come, and passes it on."""
+        """What has come, and passes it on. The rest of a frame mostly follows at once, and is looked for."""
+        pieces = 0
         while not self.is_full:
             try:
                 data = self._receive(self._source)
@@ -175,7 +186,9 @@ class _Lane:
                 raise EOFError
             self._unsent.extend(memoryview(piece) for piece in self._pass_on(data) if piece)
             self._write()
-            if not (isinstance(self._source, ssl.SSLSocket) and self._source.pending()):
+            pieces += 1
+            is_worth_trying = self._frames.is_amid and pieces < _MOST_PIECES
+            if not (is_worth_trying or (isinstance(self._source, ssl.SSLSocket) and self._source.pending())):
                 return  # what else has come, makes itself heard
 
     def flush(self) -> None:
