@@ -253,11 +253,12 @@ async def test_long_silence_ends_it() -> None:
         await talk.greet()
         await talk.silence()
 
-    async with peer(script) as address, connected(settings(address, request_timeout=0.1)) as connection:
+    async with peer(script) as address, connected(settings(address, request_timeout=1)) as connection:
         with pytest.raises(RequestTimedOut):
-            await connection.ask(MetadataRequest([]))
+            await connection.ask(MetadataRequest([]), timeout=0.1)
+        assert connection.is_open
         with pytest.raises(RequestTimedOut):
-            await connection.ask(MetadataRequest([]))
+            await connection.ask(MetadataRequest([]), timeout=1.5)
         with pytest.raises(ConnectionLost, match="owes an answer and has been silent"):
             await connection.ask(MetadataRequest([]))
 
