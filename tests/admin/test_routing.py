@@ -110,7 +110,7 @@ async def test_what_must_not_be_done_twice_is_asked_once(kshare_broker: Broker, 
 
 
 async def test_errors_that_stay_are_raised_when_time_is_up(kshare_broker: Broker) -> None:
-    async with AdminClient(kshare_broker.bootstrap, request_timeout=0.5) as admin:
+    async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(
             FindCoordinatorRequest, times=None, error=ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
@@ -119,7 +119,7 @@ async def test_errors_that_stay_are_raised_when_time_is_up(kshare_broker: Broker
 
 
 async def test_a_broker_that_says_nothing_is_waited_for_no_longer_than_allowed(kshare_broker: Broker) -> None:
-    async with AdminClient(kshare_broker.bootstrap, request_timeout=0.5) as admin:
+    async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(ListGroupsRequest, times=None, swallow=True)
         with anyio.fail_after(20), pytest.raises(RequestTimedOut):
             await admin.list_groups()

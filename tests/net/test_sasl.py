@@ -252,7 +252,7 @@ async def test_silent_anew() -> None:
 
     async with (
         peer(script) as address,
-        connected(settings(address, request_timeout=0.2, **PLAIN)) as connection,
+        connected(settings(address, request_timeout=1, **PLAIN)) as connection,
     ):
         with anyio.fail_after(20):
             await connection.wait_closed()
