@@ -23,8 +23,8 @@ from kshare.trace.pump import READABLE, WRITABLE, Pump
 from kshare.trace.unseen import See
 
 _TLS_HELLO = b"\x16\x03"
-_MOST_PIECES = 16
-"""In a row from one side, before others have their turn."""
+_MOST_IN_A_ROW = 16
+"""Pieces from one side, before others have their turn."""
 
 Endpoint = tuple[str, int]
 
@@ -187,7 +187,7 @@ class _Lane:
             self._unsent.extend(memoryview(piece) for piece in self._pass_on(data) if piece)
             self._write()
             pieces += 1
-            is_worth_trying = self._frames.is_amid and pieces < _MOST_PIECES
+            is_worth_trying = self._frames.is_amid and pieces < _MOST_IN_A_ROW
             if not (is_worth_trying or (isinstance(self._source, ssl.SSLSocket) and self._source.pending())):
                 return  # what else has come, makes itself heard
 

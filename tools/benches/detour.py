@@ -7,13 +7,12 @@ forwarder listens.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from tools.benches import programs
-from tools.benches.child import children, next_line
+from tools.benches.child import children
 from tools.kafka.listeners import HOST
 from tools.kafka.ports import free_ports
 
@@ -52,8 +51,6 @@ def door_settings() -> dict[str, str]:
 def forwarding() -> Iterator[str]:
     """Gives the address that clients connect to."""
     command = programs.python("forwarder", listen=doors().forwarder, to=doors().detoured)
-    with children([command]) as (_, lines):
-        line = next_line(lines, time.monotonic() + _START_DEADLINE_S)
-        if line.text is None:
-            raise line.child.failure("ended before it listened")
+    with children([command]) as ((forwarder,), _):
+        forwarder.hear(_START_DEADLINE_S)
         yield f"{HOST}:{doors().forwarder}"
