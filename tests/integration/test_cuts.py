@@ -20,6 +20,7 @@ from tests.integration.storm import Storm, storm_over
 from tests.integration.test_faults import say, write_report
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import NEWEST_RELEASE
+from tools.kafka.listeners import Listener
 from tools.kafka.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
@@ -45,7 +46,7 @@ async def lone_consumer(start_cluster: StartCluster) -> AsyncIterator[tuple[Stor
             lambda: start_cluster(
                 NEWEST_RELEASE,
                 first_port=broker_port,
-                settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"},
+                advertised={Listener.PLAINTEXT: port},
             )
         )
         async with storm_over(

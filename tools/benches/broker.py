@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from kshare.protocol.messages import ShareGroupDescribeRequest
 from tests.helpers.plain_client import plain_client
-from tools.benches.detour import door_settings, doors
 from tools.benches.measure import progress
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
+from tools.kafka.listeners import Listener
+from tools.kafka.ports import free_ports
 
 RELEASE = "4.3.1"
 _JOIN_DEADLINE_S = 90.0
@@ -25,11 +26,22 @@ _numbers = itertools.count(1)
 def broker() -> Cluster:
     progress(f"starting a broker of Kafka {RELEASE}")
     install(RELEASE)
-    settings = {"group.share.max.partition.max.record.locks": "10000"} | door_settings()
-    cluster = Cluster(RELEASE, settings=settings, first_port=doors().plain)
+    cluster = Cluster(
+        RELEASE,
+        listeners=[Listener.DETOURED],
+        settings={"group.share.max.partition.max.record.locks": "10000"},
+        advertised={Listener.DETOURED: detour_port()},
+    )
     cluster.start()
     atexit.register(cluster.__exit__, None, None, None)
     return cluster
+
+
+@functools.cache
+def detour_port() -> int:
+    """Where the broker says that it is to whoever comes through DETOURED: for something to stand there."""
+    (port,) = free_ports(1)
+    return port
 
 
 def fresh_topic(partitions: int) -> str:

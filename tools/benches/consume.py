@@ -74,8 +74,8 @@ _READERS = {
     "franz-go": franz_go(),
 }
 _WARMERS = (_NULL, *3 * ("kshare batches",), _CONFLUENT)
-"""By turns: a JVM compiles for what it has seen, and whoever asks otherwise would pay for it. It counts what it does
-again and again, not records: of those, ours bring the most at a time, six times as many as confluent-kafka."""
+"""By turns: a JVM compiles for what it has seen, and whoever asks otherwise would pay for it. It counts exchanges and
+not records, of which ours bring several times as many in one as confluent-kafka does."""
 _AT_DEFAULTS = (_NULL, "kshare batches", "kshare records", _CONFLUENT, "Java", "franz-go")
 _OTHER_LOADS = (_NULL, "kshare batches", _CONFLUENT)
 

@@ -64,16 +64,19 @@ class Cluster:
         listeners: Collection[Listener] = (),
         settings: Mapping[str, str] | None = None,
         first_port: int | None = None,
+        advertised: Mapping[Listener, int] | None = None,
     ) -> None:
         """`listeners` come on top of PLAINTEXT; `settings` win over the rig's own.
 
         With `first_port`, PLAINTEXT listens on it and on the ports right after; all other ports are free ones.
+        Clients are sent to the ports that are `advertised`, if any are: something else listens there.
         """
         self.release = release
         self.folder = Path(tempfile.mkdtemp(prefix=f"kshare-kafka-{release}-"))
         self.authority = Authority(self.folder / "certificates")
         self._listeners = list(dict.fromkeys([Listener.PLAINTEXT, *listeners]))
         self._settings = dict(settings or {})
+        self._advertised = dict(advertised or {})
         memory = _MEMORY_OF_ONE_MB if nodes == 1 else _MEMORY_OF_MANY_MB
         self._ports = _choose_ports(nodes, self._listeners, first_port)
         self.nodes = [
@@ -203,7 +206,7 @@ class Cluster:
                 f"{other.id}@{HOST}:{its.controller}"
                 for other, its in zip(self.nodes, self._ports, strict=True)
             ),
-            **listener_settings(ports.clients, ports.controller, self.authority),
+            **listener_settings(ports.clients, self._advertised, ports.controller, self.authority),
             **self._settings,
         }
         arguments = scram_arguments(self._listeners)

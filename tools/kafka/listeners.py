@@ -17,6 +17,8 @@ class Listener(StrEnum):
     """A way to reach a broker. Every broker has PLAINTEXT, which the rig itself uses."""
 
     PLAINTEXT = "PLAINTEXT"
+    DETOURED = "DETOURED"
+    """Plain, too: for whoever has something stand between clients and this door alone."""
     TLS = "TLS"
     MUTUAL_TLS = "MUTUAL_TLS"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
@@ -38,6 +40,7 @@ class Listener(StrEnum):
 
 _KAFKA_PROTOCOLS = {
     Listener.PLAINTEXT: "PLAINTEXT",
+    Listener.DETOURED: "PLAINTEXT",
     Listener.TLS: "SSL",
     Listener.MUTUAL_TLS: "SSL",
     Listener.SASL_PLAINTEXT: "SASL_PLAINTEXT",
@@ -57,14 +60,18 @@ USERS = (User("alice", "alice-secret"), User("bob", "bob's s=cret"))
 
 
 def listener_settings(
-    ports: Mapping[Listener, int], controller_port: int, authority: Authority
+    ports: Mapping[Listener, int],
+    advertised: Mapping[Listener, int],
+    controller_port: int,
+    authority: Authority,
 ) -> dict[str, str]:
-    """The settings of one node that open its listeners."""
-    where = {str(name): f"{name}://{HOST}:{port}" for name, port in ports.items()}
+    """The settings of one node that open its listeners, some of which it says to be at another port."""
+    open_at = [f"{name}://{HOST}:{port}" for name, port in ports.items()]
+    said_at = [f"{name}://{HOST}:{port}" for name, port in {**ports, **advertised}.items()]
     protocols = [f"{name}:{name.kafka_protocol}" for name in ports]
     settings = {
-        "listeners": ",".join([*where.values(), f"CONTROLLER://{HOST}:{controller_port}"]),
-        "advertised.listeners": ",".join(where.values()),
+        "listeners": ",".join([*open_at, f"CONTROLLER://{HOST}:{controller_port}"]),
+        "advertised.listeners": ",".join(said_at),
         "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
         "inter.broker.listener.name": Listener.PLAINTEXT,
         "controller.listener.names": "CONTROLLER",

@@ -1,0 +1,146 @@
+"""A member of a share group that accepts what comes and never looks at a record: what other clients are compared with.
+
+One connection, a socket that blocks, one request at a time. Waits for nothing else, so that no share consumer that
+waits for its answers can be faster on the same broker. Asks for as few bytes as ours do.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+import uuid
+
+from kshare.protocol.messages import (
+    MetadataRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
+)
+from kshare.protocol.messages import share_acknowledge_request as acknowledging
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.share_fetch_request import AcknowledgementBatch, FetchPartition, FetchTopic
+from kshare.state.appetite import Appetite
+from tests.helpers.plain_client import PlainClient
+
+DEADLINE_S = 60.0
+_HEARTBEAT_S = 4.0
+_POLL_S = 0.2
+_ACCEPT = b"\x01"
+
+
+class BigFrames(PlainClient):
+    """Takes a frame whole, whatever its size, into memory made for it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().__init__(connection)
+
+    def _frame(self) -> memoryview:
+        return self._exactly(int.from_bytes(self._exactly(4), "big"))
+
+    def _exactly(self, size: int) -> memoryview:
+        whole = memoryview(bytearray(size))
+        done = 0
+        while done < size:
+            got = self._connection.recv_into(whole[done:])
+            if not got:
+                raise ConnectionError("the broker hung up")
+            done += got
+        return whole
+
+
+class NullMember:
+    """A member that accepts everything unseen."""
+
+    def __init__(self, client: PlainClient, group: str, topic: str, max_records: int) -> None:
+        self._client = client
+        self._group = group
+        self._id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._max_records = max_records
+        self._epoch = self._session = 0
+        self._next_beat = 0.0
+        self._appetite = Appetite()
+        metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
+        self._topic_id = metadata.topics[0].topic_id
+        self._partitions = self._join(topic)
+        self._to_accept = self._nothing()
+
+    def _join(self, topic: str) -> list[int]:
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            beat = ShareGroupHeartbeatRequest(
+                self._group, self._id, self._epoch, None, None if self._epoch else [topic]
+            )
+            answer = self._client.ask(beat)
+            if answer.error_code:
+                time.sleep(_POLL_S)  # its coordinator is still loading
+                continue
+            self._epoch = answer.member_epoch
+            if answer.assignment and answer.assignment.topic_partitions:
+                return list(answer.assignment.topic_partitions[0].partitions)
+            time.sleep(_POLL_S)
+        raise TimeoutError("no assignment in time")
+
+    def step(self) -> int:
+        """One fetch, which accepts what the last one brought; gives how many records came."""
+        if time.monotonic() > self._next_beat:
+            self._client.ask(ShareGroupHeartbeatRequest(self._group, self._id, self._epoch, None, None))
+            self._next_beat = time.monotonic() + _HEARTBEAT_S
+        told = [
+            FetchPartition(number, ranges)
+            for number, ranges in self._to_accept.items()
+            if ranges or not self._session
+        ]
+        answer = self._client.ask(
+            ShareFetchRequest(
+                *(self._group, self._id, self._session),
+                max_wait_ms=500,
+                min_bytes=1,
+                max_bytes=self._appetite.bytes_for(len(self._partitions)),
+                max_records=self._max_records,
+                batch_size=self._max_records,
+                topics=[FetchTopic(self._topic_id, told)] if told else [],
+            )
+        )
+        if answer.error_code:
+            raise RuntimeError(f"ShareFetch: error {answer.error_code}")
+        self._session += 1
+        self._to_accept = self._nothing()
+        count = 0
+        for topic in answer.responses:
+            self._appetite.on_answer(len(partition.records or b"") for partition in topic.partitions)
+            for partition in topic.partitions:
+                ranges = self._to_accept[partition.partition_index]
+                for one in partition.acquired_records:
+                    ranges.append(AcknowledgementBatch(one.first_offset, one.last_offset, _ACCEPT))
+                    count += one.last_offset - one.first_offset + 1
+        return count
+
+    def acknowledge(self) -> None:
+        """Accepts what the last fetch brought, in a request of its own."""
+        told = [
+            acknowledging.AcknowledgePartition(
+                number,
+                [
+                    acknowledging.AcknowledgementBatch(one.first_offset, one.last_offset, _ACCEPT)
+                    for one in ranges
+                ],
+            )
+            for number, ranges in self._to_accept.items()
+            if ranges
+        ]
+        self._to_accept = self._nothing()
+        answer = self._client.ask(
+            ShareAcknowledgeRequest(
+                *(self._group, self._id, self._session),
+                topics=[acknowledging.AcknowledgeTopic(self._topic_id, told)],
+            )
+        )
+        self._session += 1
+        refused = [one.error_code for topic in answer.responses for one in topic.partitions if one.error_code]
+        if answer.error_code or refused:
+            raise RuntimeError(f"ShareAcknowledge: errors {[answer.error_code, *refused]}")
+
+    def _nothing(self) -> dict[int, list[AcknowledgementBatch]]:
+        return {number: [] for number in self._partitions}
