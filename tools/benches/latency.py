@@ -33,7 +33,7 @@ _CONTENDERS = {"kshare": "kshare", "confluent-kafka": "confluent"}
 _HAND = "in hand {}"
 _ACKNOWLEDGED = "acknowledged {}"
 _FLOOR = "null client"
-"""In Python, too: what it takes longer than confluent-kafka is the interpreter's, what we take longer still is ours."""
+"""In Python as we are, and only asks and waits: what we take longer is our own work, not the interpreter's."""
 _EACH = "{}, commit after each"
 _QUANTILES = {"p50": 50, "p99": 99}
 

@@ -10,6 +10,8 @@ import base64
 import socket
 import time
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from kshare.protocol.messages import (
     MetadataRequest,
@@ -23,13 +25,15 @@ from kshare.protocol.messages.share_fetch_request import AcknowledgementBatch, F
 from kshare.state.appetite import Appetite
 from tests.helpers.plain_client import PlainClient
 
-DEADLINE_S = 60.0
+_DEADLINE_S = 60.0
 _HEARTBEAT_S = 4.0
 _POLL_S = 0.2
 _ACCEPT = b"\x01"
+_DEFAULT_RECORDS = 500
+"""What Kafka's own consumer asks for."""
 
 
-class BigFrames(PlainClient):
+class _BigFrames(PlainClient):
     """Takes a frame whole, whatever its size, into memory made for it."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -67,7 +71,7 @@ class NullMember:
         self._to_accept = self._nothing()
 
     def _join(self, topic: str) -> list[int]:
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + _DEADLINE_S
         while time.monotonic() < deadline:
             beat = ShareGroupHeartbeatRequest(
                 self._group, self._id, self._epoch, None, None if self._epoch else [topic]
@@ -144,3 +148,12 @@ class NullMember:
 
     def _nothing(self) -> dict[int, list[AcknowledgementBatch]]:
         return {number: [] for number in self._partitions}
+
+
+@contextmanager
+def joined(given: Mapping[str, str]) -> Iterator[NullMember]:
+    """A member with partitions assigned; `given` as contenders are."""
+    host, port = given["bootstrap"].split(":")
+    most = int(given.get("max_records", _DEFAULT_RECORDS))
+    with socket.create_connection((host, int(port)), timeout=_DEADLINE_S) as connection:
+        yield NullMember(_BigFrames(connection), given["group"], given["topic"], most)

@@ -5,26 +5,16 @@ Each request accepts what the one before has brought.
 
 from __future__ import annotations
 
-import socket
-
 from tools.benches.contenders.arguments import arguments, end_of_input
 from tools.benches.contenders.meter import Meter
-from tools.benches.contenders.null_member import DEADLINE_S, BigFrames, NullMember
-
-_DEFAULT_RECORDS = 500
-"""What Kafka's own consumer asks for."""
+from tools.benches.contenders.null_member import joined
 
 
 def read(given: dict[str, str]) -> None:
     ended = end_of_input()
-    host, port = given["bootstrap"].split(":")
     seen, records = 0, int(given["records"])
-    with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
-        meter = Meter()
-        client = BigFrames(connection)
-        member = NullMember(
-            client, given["group"], given["topic"], int(given.get("max_records", _DEFAULT_RECORDS))
-        )
+    meter = Meter()
+    with joined(given) as member:
         while seen < records and not ended.is_set():
             count = member.step()
             if count:
