@@ -153,8 +153,8 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings.committers += 1
         holdings.has_committed = True
         try:
+            self._member.speak()
             with anyio.fail_after(self.config.request_timeout):
-                holdings.tell()
                 while not self._member.is_clear:
                     if self._member.failure:
                         raise self._member.failure
@@ -223,13 +223,12 @@ class ShareConsumer(Generic[RecordT_co]):
                 raise self._member.failure
             await self._arrival(holdings)
 
-    @staticmethod
-    async def _arrival(holdings: Holdings) -> None:
+    async def _arrival(self, holdings: Holdings) -> None:
         if holdings.arrived.is_set():
             holdings.arrived = anyio.Event()
         holdings.askers += 1
         try:
-            holdings.tell()
+            self._member.speak()
             await holdings.arrived.wait()
         finally:
             holdings.askers -= 1

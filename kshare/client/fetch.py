@@ -17,8 +17,8 @@ Moves values between `net`, `state` and the consumer's holdings. All it decides 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -26,7 +26,7 @@ from anyio.lowlevel import checkpoint
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.observer import SessionEnded
-from kshare.errors import ConnectionLost, DecodeError, NotAuthorized, RequestTimedOut
+from kshare.errors import ConnectionLost, DecodeError, KshareError, NotAuthorized, RequestTimedOut
 from kshare.net.permissions import Right, refusal
 from kshare.net.waiting import GoOn
 from kshare.protocol.error_codes import ErrorCode, error_name
@@ -40,8 +40,27 @@ from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent,
 
 log = logging.getLogger("kshare.client")
 
-Converse = Callable[[Request[Any], GoOn, float], Awaitable[None]]
-"""Asks this broker, and then what is made of each answer, until that is nothing; so many seconds for each answer."""
+
+class Line(Protocol):
+    """The way to one broker, as `line.FetchLine` is."""
+
+    @property
+    def is_free(self) -> bool:
+        """It is open, and what is begun now leaves at once."""
+        ...
+
+    async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
+        """Unless it is; `on_closed` is told why it ended."""
+        ...
+
+    def begin(self, request: Request[Any], go_on: GoOn) -> None:
+        """Asks this, and then what is made of each answer, until that is nothing."""
+        ...
+
+    async def hear_out(self, timeout: float) -> None:
+        """What was begun, to its end; so many seconds for each answer."""
+        ...
+
 
 IDLE_WAIT_MS = 500
 """How long the broker may wait for records while no acknowledgement can be in need of leaving."""
@@ -68,7 +87,7 @@ class NodeSession:
         self,
         node: int,
         session: ShareSession,
-        converse: Converse,
+        line: Line,
         config: ConsumerConfig,
         holdings: Holdings,
         name_of: Callable[[bytes], str | None],
@@ -77,7 +96,7 @@ class NodeSession:
         self.node = node
         self.session = session
         self.books: dict[Partition, PartitionAcks] = {}
-        self._converse = converse
+        self._line = line
         self._config = config
         self._holdings = holdings
         self._name_of = name_of
@@ -87,24 +106,37 @@ class NodeSession:
         self._has_plenty = True
         self._brought_at = 0.0
         self._decided_at: float | None = None
+        self._asked: Sent | None = None
+        """What is under way, from the decision to say it until the last answer."""
         self._has_failed = False
         """The last answer named partitions that couldn't be fetched from, or was an error as a whole."""
 
     async def run(self) -> None:
         """Until `close`; survives whatever happens to the connection."""
-        while not self._closing:
-            told = self._holdings.listen()
-            now = self._holdings.clock()
-            sent = self._next(now)
-            if sent is None:
-                await self._wait(told, now)
-                continue
-            await self._exchange(sent)
+        while self._asked is not None or not self._closing:
+            if self._asked is None:
+                told = self._holdings.listen()
+                now = self._holdings.clock()
+                sent = self._next(now)
+                if sent is not None:
+                    await self._open_and_begin(sent)
+                else:
+                    await self._wait(told, now)
+                    if self._asked is None:
+                        continue
+            await self._hear_out()
             if self._has_failed:
                 await anyio.sleep(_PAUSE_AFTER_ERROR_S)
             else:
                 # Whoever waited for this goes first: most have decided when it is our turn again.
                 await checkpoint()
+
+    def speak(self) -> None:
+        """What is next leaves now, if only the turn of `run` has to be waited for; otherwise `run` finds it."""
+        if self._asked is None and self._line.is_free and not self._has_failed and not self._closing:
+            sent = self._next(self._holdings.clock())
+            if sent is not None:
+                self._begin(sent)
 
     def want(self, partitions: Sequence[Partition]) -> None:
         self.session.want(partitions)
@@ -250,23 +282,40 @@ class NodeSession:
     # --- exchanges
 
     async def _exchange(self, sent: Sent) -> None:
-        """And those that follow from its answer at once."""
-        under_way = sent
-        self._has_failed = False
+        await self._open_and_begin(sent)
+        await self._hear_out()
 
-        def on_response(response: Any) -> Request[Any] | None:
-            nonlocal under_way
-            following = self._on_answer(under_way, self.session.on_answer(under_way, response))
-            if following is None:
-                return None
-            under_way = following
-            return following.request
-
+    async def _open_and_begin(self, sent: Sent) -> None:
+        self._asked = sent
         try:
-            await self._converse(sent.request, on_response, self._config.request_timeout)
-        except (ConnectionLost, RequestTimedOut, DecodeError) as error:
-            self._has_failed = True
-            self._break_off(str(error), type(error).__name__)
+            await self._line.open(self.on_connection_closed, self._config.request_timeout)
+        except (ConnectionLost, RequestTimedOut) as error:
+            self._fail(error)
+        else:
+            self._begin(sent)
+
+    def _begin(self, sent: Sent) -> None:
+        self._has_failed = False
+        self._asked = sent
+        self._line.begin(sent.request, self._on_response)
+
+    async def _hear_out(self) -> None:
+        """What is under way, if it could begin, and what follows from its answer at once."""
+        if self._asked is not None:
+            try:
+                await self._line.hear_out(self._config.request_timeout)
+            except (ConnectionLost, RequestTimedOut, DecodeError) as error:
+                self._fail(error)
+
+    def _fail(self, error: KshareError) -> None:
+        self._has_failed = True
+        self._asked = None
+        self._break_off(str(error), type(error).__name__)
+
+    def _on_response(self, response: Any) -> Request[Any] | None:
+        assert self._asked is not None, "this answers it"
+        self._asked = self._on_answer(self._asked, self.session.on_answer(self._asked, response))
+        return None if self._asked is None else self._asked.request
 
     def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
         """Takes it in. Gives what to ask before anybody else has a turn: something only where the broker has more."""

@@ -11,7 +11,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,14 +20,12 @@ from kshare.client import observer
 from kshare.client.config import ConsumerConfig
 from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
+from kshare.client.line import FetchLine
 from kshare.client.observer import Reporter
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
-from kshare.net.connection import Connection
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
-from kshare.net.waiting import GoOn
 from kshare.protocol.message import Message, Request
-from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
 from kshare.state.lease import Partition
 from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
@@ -72,13 +70,18 @@ class GroupMember:
         self._cluster.want(config.topics)
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
-        self._connections: dict[int, Connection] = {}
         self._news = anyio.Event()
 
     @property
     def is_clear(self) -> bool:
         """No acknowledgement is waiting to leave or to be answered."""
         return all(node.is_clear for node in self._nodes.values())
+
+    def speak(self) -> None:
+        """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""
+        for node in self._nodes.values():
+            node.speak()
+        self._holdings.tell()
 
     @property
     def member_id(self) -> str:
@@ -234,7 +237,7 @@ class GroupMember:
         session = NodeSession(
             node,
             ShareSession(self._config.group, self._membership.member_id),
-            partial(self._converse, node),
+            FetchLine(node, self._pool, self._reporter, self._cluster.name_of, self._holdings.clock),
             self._config,
             self._holdings,
             self._cluster.name_of,
@@ -252,64 +255,6 @@ class GroupMember:
         finally:
             self._ended[number].set()
 
-    async def _converse(self, node: int, request: Request[Any], go_on: GoOn, timeout: float) -> None:
-        """On a connection of its own: a fetch that waits for records must not hold up heartbeats.
-
-        The session lives and dies with the connection, so its end is told to the session even while nothing is asked.
-        """
-        connection = await self._fetch_connection(node, timeout)
-        asked: Request[Any] | None = request
-        since = self._holdings.clock()
-
-        def hear(answer: Any) -> Request[Any] | None:
-            nonlocal asked, since
-            assert asked is not None, "an answer has come to it"
-            self._report(node, asked, since, answer)
-            if answer.error_code:
-                # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
-                # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
-                del self._connections[node]
-                connection.end(ConnectionLost("its session is over"), is_ours=True)
-            asked = None
-            asked = go_on(answer)
-            since = self._holdings.clock()
-            return asked
-
-        try:
-            await connection.converse(request, hear, timeout=timeout)
-        except KshareError as error:
-            if asked is not None:
-                self._reporter.answered(_api(asked), node, self._holdings.clock() - since, error)
-            if isinstance(error, RequestTimedOut):
-                # The broker may still work on it, and whatever came next on this connection would queue behind it.
-                self._connections.pop(node, None)
-                await connection.aclose()
-            raise
-        if not connection.is_open:
-            await connection.wait_closed()
-
-    async def _fetch_connection(self, node: int, timeout: float) -> Connection:
-        connection = self._connections.get(node)
-        if connection is None or not connection.is_open:
-            connection = await self._pool.connection(node, purpose="fetch", timeout=timeout)
-            self._connections[node] = connection
-            session = self._nodes[node]
-            connection.on_closed(partial(self._on_fetch_connection_closed, connection, session))
-        return connection
-
-    def _report(self, node: int, asked: Request[Any], since: float, answer: Any) -> None:
-        self._reporter.answered(_api(asked), node, self._holdings.clock() - since, answer)
-        if isinstance(answer, ShareFetchResponse):
-            self._reporter.fetched(node, answer, self._cluster.name_of)
-        else:
-            self._reporter.acknowledged(answer, self._cluster.name_of)
-
-    def _on_fetch_connection_closed(
-        self, connection: Connection, session: NodeSession, error: KshareError
-    ) -> None:
-        if self._connections.get(session.node) is connection:
-            session.on_connection_closed(str(error))
-
     async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
         """On the connection that everything but fetching shares."""
         asking = self._pool.ask(node, request, timeout=self._config.request_timeout)
@@ -322,9 +267,9 @@ class GroupMember:
         try:
             answer = await asking
         except KshareError as error:
-            self._reporter.answered(_api(request), node, self._holdings.clock() - started, error)
+            self._reporter.answered(request, node, self._holdings.clock() - started, error)
             raise
-        self._reporter.answered(_api(request), node, self._holdings.clock() - started, answer)
+        self._reporter.answered(request, node, self._holdings.clock() - started, answer)
         return answer
 
     def _explained(self, error: BrokerError) -> BrokerError:
@@ -366,7 +311,3 @@ class GroupMember:
     def _wake(self) -> None:
         self._news.set()
         self._news = anyio.Event()
-
-
-def _api(request: Request[Any]) -> str:
-    return request.NAME.removesuffix("Request")

@@ -14,11 +14,11 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from kshare.errors import KshareError
 from kshare.protocol.error_codes import error_name
-from kshare.protocol.message import Message
+from kshare.protocol.message import Message, Request
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.state.session import AckRange
@@ -194,14 +194,16 @@ class Reporter:
         if self._on_settled is not None and isinstance(event, Settled):
             _call(self._on_settled, event)
 
-    def answered(self, api: str, node: int | None, seconds: float, answer: Message | KshareError) -> None:
+    def answered(
+        self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
+    ) -> None:
         """One exchange, whatever came of it."""
         if self.is_on:
             code = getattr(answer, "error_code", 0)
             failure = error_name(code) if code else None
             if isinstance(answer, KshareError):
                 failure = type(answer).__name__
-            self.tell(Answered(api, node, seconds, failure))
+            self.tell(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
 
     def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
         """All that the answer to a fetch tells."""

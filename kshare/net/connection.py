@@ -93,11 +93,30 @@ class Connection:
         `go_on` is called as soon as an answer is there, by the event loop and not in a task, and the next request
         leaves in the same moment. What it raises is raised here. `timeout` is for each answer.
         """
-        asking: Request[Any] | None = request
-        while asking is not None:
-            waiting = self._place(asking, None, go_on)
+        await self.hear_out(self.begin(request, go_on), timeout=timeout)
+
+    def begin(self, request: Request[Any], go_on: GoOn) -> Waiting:
+        """Begins to converse: where nobody else is sending the request leaves now, and not when a task has its turn.
+
+        To be handed to `hear_out`, which sends what couldn't leave.
+        """
+        waiting = Waiting(request, 0, go_on)
+        if not self._speak(waiting, request):
+            waiting.done.set()
+        return waiting
+
+    async def hear_out(self, waiting: Waiting, *, timeout: float | None = None) -> None:
+        """The rest of a conversation that was begun."""
+        if waiting.left_to_ask is None:
+            await self._answered(waiting, timeout)
+        while waiting.left_to_ask is not None:
+            waiting = self._place(waiting.left_to_ask, None, waiting.go_on)
             await self._exchange(waiting, timeout, self._send_in_turn)
-            asking = waiting.left_to_ask
+
+    @property
+    def is_free(self) -> bool:
+        """What is begun now leaves at once."""
+        return self._error is None and self._outbox.is_free
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Asks]:
@@ -246,11 +265,16 @@ class Connection:
         return answer
 
     async def _exchange(self, waiting: Waiting, timeout: float | None, send: _Send) -> memoryview:
+        return await self._answered(waiting, timeout, send(waiting, self._written(waiting)))
+
+    async def _answered(
+        self, waiting: Waiting, timeout: float | None, sending: Awaitable[None] | None = None
+    ) -> memoryview:
         limit = self._settings.request_timeout if timeout is None else timeout
-        frame = self._written(waiting)
         try:
             with anyio.CancelScope(deadline=waiting.since + limit):
-                await send(waiting, frame)
+                if sending is not None:
+                    await sending
                 await waiting.done.wait()
             while not waiting.done.is_set() and self._clock() < waiting.since + limit:  # it was asked on
                 with anyio.CancelScope(deadline=waiting.since + limit):
@@ -291,22 +315,28 @@ class Connection:
             raise self._own_error()
 
     def _goes_on(self, waiting: Waiting, go_on: GoOn, frame: memoryview) -> bool:
-        """Whether something else is being asked already. If the asker has to do that, it finds what."""
+        """Whether something else is being asked already."""
         try:
             request = go_on(_decode(waiting, frame))
-            if request is None:
-                return False
-            if self._error is not None or not self._outbox.is_free:
-                waiting.left_to_ask = request
-                return False
+        except Exception as error:
+            waiting.error = error
+            return False
+        return request is not None and self._speak(waiting, request)
+
+    def _speak(self, waiting: Waiting, request: Request[Any]) -> bool:
+        """Whether this is being asked now. If not, the asker has to do that, or finds why it can't be asked."""
+        if not self.is_free:
+            waiting.left_to_ask = request
+            return False
+        try:
             waiting.request, waiting.version = request, self.version_for(type(request))
-            following = self._written(waiting)
+            frame = self._written(waiting)
         except Exception as error:
             waiting.error = error
             return False
         self._expect(waiting)
         try:
-            if not self._outbox.begin(following):
+            if not self._outbox.begin(frame):
                 self.start_task(self._finish_sending)
         except OSError as error:
             self.end(lost(error, self.peer))

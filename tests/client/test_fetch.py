@@ -35,7 +35,7 @@ class Rig:
         self.node = NodeSession(
             1,
             ShareSession("g", "m"),
-            broker.converse,
+            broker,
             config,
             self.holdings,
             lambda topic_id: "t",

@@ -18,7 +18,7 @@ from kshare.client.observer import (
 )
 from kshare.errors import BrokerError, ConnectionLost
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchResponse
+from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse
 from kshare.protocol.messages import share_acknowledge_response as acknowledged
 from kshare.protocol.messages.share_fetch_response import (
     AcquiredRecords,
@@ -92,9 +92,11 @@ def test_refused_acknowledgements_are_told_by_partition() -> None:
 def test_requests_end_with_an_answer_an_error_or_none() -> None:
     seen: list[Event] = []
     reporter = Reporter(seen.append)
-    reporter.answered("ShareFetch", 1, 0.5, ShareFetchResponse())
-    reporter.answered("ShareFetch", 1, 0.5, ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_NOT_FOUND))
-    reporter.answered("ShareFetch", 1, 0.5, ConnectionLost("gone"))
+    reporter.answered(ShareFetchRequest(), 1, 0.5, ShareFetchResponse())
+    reporter.answered(
+        ShareFetchRequest(), 1, 0.5, ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_NOT_FOUND)
+    )
+    reporter.answered(ShareFetchRequest(), 1, 0.5, ConnectionLost("gone"))
     assert [event.error for event in seen if isinstance(event, Answered)] == [
         None,
         "SHARE_SESSION_NOT_FOUND",

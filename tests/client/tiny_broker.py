@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -40,10 +41,22 @@ class TinyBroker:
         self.cut = cut or {}
         self.lock_ms = 30000
 
-    async def converse(self, request: Any, go_on: GoOn, timeout: float) -> None:
-        asking: Any = request
+    # --- as a line
+
+    is_free = True
+
+    async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    def begin(self, request: Any, go_on: GoOn) -> None:
+        self.begun = (request, go_on)
+
+    async def hear_out(self, timeout: float) -> None:
+        asking, go_on = self.begun
         while asking is not None:
             asking = go_on(await self.ask(asking))
+
+    # --- what it does
 
     async def ask(self, request: Any) -> Any:
         await anyio.lowlevel.checkpoint()

@@ -1,0 +1,101 @@
+"""How a share session reaches its broker: on a connection of its own, for a fetch that waits would hold up heartbeats.
+
+The session lives and dies with that connection, so its end is told even while nothing is asked. Decides when to hang
+up: when the broker says that the session is over, or owes an answer for too long. Never what is said, or again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kshare.client.observer import Reporter
+from kshare.errors import ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.connection import Connection
+from kshare.net.pool import Pool
+from kshare.net.waiting import GoOn, Waiting
+from kshare.protocol.message import Request
+from kshare.protocol.messages import ShareFetchResponse
+
+
+class FetchLine:
+    """`open`, `begin`, `hear_out`, and so on: one conversation at a time."""
+
+    def __init__(
+        self,
+        node: int,
+        pool: Pool,
+        reporter: Reporter,
+        name_of: Callable[[bytes], str | None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._node = node
+        self._pool = pool
+        self._reporter = reporter
+        self._name_of = name_of
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._talk: tuple[Connection, Waiting] | None = None
+        self._asked: Request[Any] | None = None
+        self._since = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """It is open, and what is begun now leaves at once."""
+        return self._connection is not None and self._connection.is_free
+
+    async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
+        """Unless it is; `on_closed` is called with the reason when it ends, other than by the broker's word."""
+        if self._connection is None or not self._connection.is_open:
+            self._connection = await self._pool.connection(self._node, purpose="fetch", timeout=timeout)
+            self._connection.on_closed(partial(self._on_closed, self._connection, on_closed))
+
+    def begin(self, request: Request[Any], go_on: GoOn) -> None:
+        """Asks this, and then what `go_on` makes of each answer, until that is nothing; `hear_out` has to follow."""
+        assert self._connection is not None, "it was opened"
+        self._asked, self._since = request, self._clock()
+        hear = partial(self._hear, self._connection, go_on)
+        self._talk = self._connection, self._connection.begin(request, hear)
+
+    async def hear_out(self, timeout: float) -> None:
+        """To the end of the conversation; so many seconds for each answer."""
+        assert self._talk is not None, "it was begun"
+        connection, waiting = self._talk
+        try:
+            await connection.hear_out(waiting, timeout=timeout)
+        except KshareError as error:
+            if self._asked is not None:
+                self._reporter.answered(self._asked, self._node, self._clock() - self._since, error)
+            if isinstance(error, RequestTimedOut):
+                # The broker may still work on it, and whatever came next on this connection would queue behind it.
+                self._connection = None
+                await connection.aclose()
+            raise
+        if not connection.is_open:
+            await connection.wait_closed()
+
+    def _hear(self, connection: Connection, go_on: GoOn, answer: Any) -> Request[Any] | None:
+        assert self._asked is not None, "an answer has come to it"
+        if self._reporter.is_on:
+            self._report(self._asked, answer)
+        if answer.error_code:
+            # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
+            # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
+            self._connection = None
+            connection.end(ConnectionLost("its session is over"), is_ours=True)
+        self._asked = None
+        self._asked = go_on(answer)
+        self._since = self._clock()
+        return self._asked
+
+    def _report(self, asked: Request[Any], answer: Any) -> None:
+        self._reporter.answered(asked, self._node, self._clock() - self._since, answer)
+        if isinstance(answer, ShareFetchResponse):
+            self._reporter.fetched(self._node, answer, self._name_of)
+        else:
+            self._reporter.acknowledged(answer, self._name_of)
+
+    def _on_closed(self, connection: Connection, tell: Callable[[str], None], error: KshareError) -> None:
+        if self._connection is connection:
+            tell(str(error))
