@@ -152,17 +152,19 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings = self._held()
         holdings.committers += 1
         holdings.has_committed = True
+        is_clear = False
         try:
             self._member.speak()
-            with anyio.fail_after(self.config.request_timeout):
+            with anyio.move_on_after(self.config.request_timeout):
                 while not self._member.is_clear:
                     if self._member.failure:
                         raise self._member.failure
                     await holdings.listen().wait()
-        except TimeoutError:
-            raise RequestTimedOut(
-                "acknowledgements weren't confirmed in time; what became of them is open"
-            ) from None
+                is_clear = True
+            if not is_clear:
+                raise RequestTimedOut(
+                    "acknowledgements weren't confirmed in time; what became of them is open"
+                )
         finally:
             holdings.committers -= 1
         results, holdings.results = holdings.results, {}

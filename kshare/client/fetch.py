@@ -17,7 +17,7 @@ Moves values between `net`, `state` and the consumer's holdings. All it decides 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import anyio
@@ -145,7 +145,10 @@ class NodeSession:
     @property
     def is_clear(self) -> bool:
         """Nothing decided is left to send, nothing is under way."""
-        return not any(acks.has_decided or acks.is_under_way for acks in self.books.values())
+        for acks in self.books.values():
+            if acks.is_under_way or acks.has_decided:
+                return False
+        return True
 
     def stop(self) -> None:
         """End `run` after the request that is under way."""
@@ -157,7 +160,7 @@ class NodeSession:
         if self.session.is_busy:
             self._lose("the consumer was closed while an answer was awaited", None)
         if self.session.is_open:
-            await self._exchange(self.session.close(self._take(renewals=False)))
+            await self._exchange(self.session.close(self._take(self.books.values())))
         self._lose("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:
@@ -178,33 +181,32 @@ class NodeSession:
     # --- what is next
 
     def _next(self, now: float) -> Sent | None:
-        self._holdings.look_after_leases(self.books)
-        if self.session.is_open:
-            renewals = self._take(renewals=True)
+        holdings, session = self._holdings, self.session
+        holdings.look_after_leases(self.books)
+        wanted = session.wanted
+        decided = [acks for acks in self.books.values() if acks.has_decided] if session.is_open else []
+        if decided:
+            renewals = self._take(decided, renewals=True)
             if renewals:
-                return self.session.acknowledge(renewals, is_renewing=True)
-            has_strays = not self.books.keys() <= self.session.wanted
-            strays = self._take(renewals=False, is_wanted=False) if has_strays else None
-            if strays:
-                return self.session.acknowledge(strays)
-        if self.session.has_news and (self.session.wanted or self.session.is_open):
-            return self._fetch()
-        has_acks = self._note_decisions(now)
-        wants_more = bool(self.session.wanted) and self._holdings.wants_more
-        if has_acks and (self._is_urgent(now) or (wants_more and self._is_confirmation_wanted)):
-            acks = self._take(renewals=False)
-            if acks:
-                return self.session.acknowledge(acks)
-        return self._fetch() if wants_more and self._grace(now) <= 0 else None
-
-    def _note_decisions(self, now: float) -> bool:
-        """Whether there is something to acknowledge, and since when."""
-        if not self.session.is_open or not any(acks.has_decided for acks in self.books.values()):
+                return session.acknowledge(renewals, is_renewing=True)
+            if not self.books.keys() <= wanted:
+                # Those not wanted apart: along with a fetch, what they release would come back.
+                strays = self._take([acks for acks in decided if acks.partition not in wanted])
+                if strays:
+                    return session.acknowledge(strays)
+                decided = [acks for acks in decided if acks.partition in wanted]
+        if session.has_news and (wanted or session.is_open):
+            return self._fetch(decided)
+        if not decided:
             self._decided_at = None
-            return False
-        if self._decided_at is None:
+        elif self._decided_at is None:
             self._decided_at = now
-        return True
+        wants_more = bool(wanted) and holdings.wants_more
+        if decided and (self._is_urgent(now) or (wants_more and self._is_confirmation_wanted)):
+            taken = self._take(decided)
+            if taken:
+                return session.acknowledge(taken)
+        return self._fetch(decided) if wants_more and self._grace(now) <= 0 else None
 
     def _is_urgent(self, now: float) -> bool:
         """Acknowledgements that go alone, at once: nothing is left to wait for, or they have waited."""
@@ -225,8 +227,8 @@ class NodeSession:
             return 0.0
         return self._brought_at + GRACE_S - now
 
-    def _fetch(self) -> Sent:
-        acks = self._take(renewals=False)
+    def _fetch(self, decided: Iterable[PartitionAcks]) -> Sent:
+        acks = self._take(decided)
         room = self._holdings.room
         mode = self._config.acquire
         limits = FetchLimits(
@@ -248,17 +250,12 @@ class NodeSession:
             wait = min(wait, max(1, int(1000 * self._holdings.tally.undecided / rate)))
         return wait
 
-    def _take(self, *, renewals: bool, is_wanted: bool = True) -> Acks:
-        """Of partitions that aren't wanted any more apart: along with a fetch, what they release would come back."""
-        if not self.session.is_open:
-            return {}
-        wanted = self.session.wanted
-        found = {
-            partition: acks.take(renewals=renewals)
-            for partition, acks in self.books.items()
-            if renewals or self._closing or (partition in wanted) == is_wanted
-        }
-        taken = {partition: ranges for partition, ranges in found.items() if ranges}
+    def _take(self, decided: Iterable[PartitionAcks], *, renewals: bool = False) -> Acks:
+        taken = {}
+        for acks in decided:
+            ranges = acks.take(renewals=renewals)
+            if ranges:
+                taken[acks.partition] = ranges
         if taken and not renewals:
             # What is decided from now on waits anew.
             self._decided_at = None
@@ -354,14 +351,14 @@ class NodeSession:
                 if not acks.leases:
                     del self.books[partition]
         if isinstance(sent.request, ShareFetchRequest):
-            brought = sum(
-                one.last_offset - one.first_offset + 1
-                for _, data in answer.acquired
-                for one in data.acquired_records
-            )
+            sizes, brought = [], 0
+            for _, data in answer.acquired:
+                sizes.append(len(data.records or b""))
+                for one in data.acquired_records:
+                    brought += one.last_offset - one.first_offset + 1
             self._has_plenty = brought >= min(PLENTY, (sent.request.max_records + 1) // 2)
             self._brought_at = self._holdings.clock()
-            self._appetite.on_answer(len(data.records or b"") for _, data in answer.acquired)
+            self._appetite.on_answer(sizes)
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             acks = self.books.setdefault(partition, PartitionAcks(partition))

@@ -75,7 +75,10 @@ class GroupMember:
     @property
     def is_clear(self) -> bool:
         """No acknowledgement is waiting to leave or to be answered."""
-        return all(node.is_clear for node in self._nodes.values())
+        for node in self._nodes.values():
+            if not node.is_clear:
+                return False
+        return True
 
     def speak(self) -> None:
         """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""

@@ -104,10 +104,12 @@ class Holdings:
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
-            self._on_lost_to_itself(acks.partition, *acks.add(lease))
+            lost, outcomes = acks.add(lease)
+            if lost:
+                self._on_lost_to_itself(acks.partition, lost, outcomes)
             self.keeper.add(lease, lock_s, now)
             arrival = Arrival(topic, lease, brought)
-            if len(self.memory) and arrival.look():
+            if self.memory and arrival.look():
                 self._accept_again(lease)
             if self._topics is not None and topic not in self._topics:
                 lease.decide_held(RELEASE)
@@ -117,11 +119,10 @@ class Holdings:
 
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
-        if lost:
-            place = self._place(partition)
-            log.warning("%s[%d]: %d records came again while they were held", *place, lost)
-            self.reporter.tell(LeaseLost(*place, lost, "expired"))
-            self.on_outcomes(outcomes)
+        place = self._place(partition)
+        log.warning("%s[%d]: %d records came again while they were held", *place, lost)
+        self.reporter.tell(LeaseLost(*place, lost, "expired"))
+        self.on_outcomes(outcomes)
 
     def _accept_again(self, lease: Lease) -> None:
         before = self.skipped
@@ -192,32 +193,31 @@ class Holdings:
 
     def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """The broker's word on acknowledgements, or that there is none."""
-        now = self.clock()
         for outcome in outcomes:
-            place = self._place(outcome.partition)
-            error = outcome_error(outcome)
+            error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
+                place = self._place(outcome.partition)
                 log.warning("%s[%d] isn't renewed: the group forbids it, or its locks ran out", *place)
                 for lease in outcome.not_renewed:
                     self.keeper.on_not_renewed(lease)
             elif error or outcome.partition not in self.results:
                 self.results[outcome.partition] = error
             if self.reporter.wants_outcomes:
+                place = self._place(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
             for lease in outcome.renewed:
-                self.keeper.on_renewed(lease, now)
-                self.reporter.tell(LeaseRenewed(*place, lease.undecided))
-            if error is None and len(self.memory):
+                self.keeper.on_renewed(lease, self.clock())
+                self.reporter.tell(LeaseRenewed(*self._place(outcome.partition), lease.undecided))
+            if error is None and self.memory:
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
 
     def forget(self, acks: PartitionAcks) -> None:
         """Leases that are done, settled or lost."""
-        done = [lease for lease in acks.leases if lease.is_done]
+        done = acks.forget_done()
         if self.reporter.is_on:
             self._report_finished(done)
         self.keeper.remove(done)
-        acks.forget_done()
 
     def lose(self, acks: PartitionAcks, why: LossReason = "session") -> None:
         """The session is gone. What the user has accepted is remembered, in case it comes back."""

@@ -102,7 +102,7 @@ class Connection:
         """
         waiting = Waiting(request, 0, go_on)
         if not self._speak(waiting, request):
-            waiting.done.set()
+            waiting.finish()
         return waiting
 
     async def hear_out(self, waiting: Waiting, *, timeout: float | None = None) -> None:
@@ -178,7 +178,7 @@ class Connection:
         self.is_closed_by_us = is_ours
         log.debug("connection to %s ended: %s", self.peer, error)
         for waiting in self._waiting.values():
-            waiting.done.set()
+            waiting.finish()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
         for tell in self._on_closed:
@@ -221,13 +221,12 @@ class Connection:
     def _take_frames(self) -> None:
         for frame in self._frames.read():
             self._deliver(frame)
-            self._hear(b"")
+        self._owed_since = self._clock() if self._waiting or self._given_up else None
 
     def _hear(self, said: bytes | memoryview) -> None:
         if len(self._opening) < FIRST_WORDS:
             self._opening += said[:FIRST_WORDS]
         self.is_suspect = False
-        self._owed_since = self._clock() if self._waiting or self._given_up else None
 
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:
@@ -240,7 +239,7 @@ class Connection:
             self._answers += 1
             if waiting.go_on is None or not self._goes_on(waiting, waiting.go_on, frame):
                 waiting.frame = frame
-                waiting.done.set()
+                waiting.finish()
         elif correlation_id in self._given_up:
             self._given_up.remove(correlation_id)
             log.debug("an answer from %s came too late and was dropped", self.peer)
@@ -275,10 +274,10 @@ class Connection:
             with anyio.CancelScope(deadline=waiting.since + limit):
                 if sending is not None:
                     await sending
-                await waiting.done.wait()
-            while not waiting.done.is_set() and self._clock() < waiting.since + limit:  # it was asked on
+                await waiting.wait()
+            while not waiting.is_done and self._clock() < waiting.since + limit:  # it was asked on
                 with anyio.CancelScope(deadline=waiting.since + limit):
-                    await waiting.done.wait()
+                    await waiting.wait()
         finally:
             if self._waiting.pop(waiting.correlation_id, None) is not None:
                 self._given_up.add(waiting.correlation_id)

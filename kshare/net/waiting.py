@@ -6,7 +6,7 @@ Decides nothing: a note that connection and asker both write on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -25,7 +25,7 @@ class Waiting:
     correlation_id: int = 0
     since: float = 0.0
     """When this was asked: the time for an answer runs from here."""
-    done: anyio.Event = field(default_factory=anyio.Event)
+    is_done: bool = False
     """There is an answer, an error, or the connection is over."""
     frame: memoryview | None = None
     """The answer; of several the last."""
@@ -33,3 +33,16 @@ class Waiting:
     """What `go_on` raised."""
     left_to_ask: Request[Any] | None = None
     """What `go_on` wants to know, and couldn't be asked at once."""
+    _event: anyio.Event | None = None
+    """Not made before somebody waits: what leaves at once does so a little sooner."""
+
+    def finish(self) -> None:
+        self.is_done = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Until it is done; one at a time."""
+        if not self.is_done:
+            self._event = anyio.Event()
+            await self._event.wait()

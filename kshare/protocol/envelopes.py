@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TypeVar
 
 from kshare.errors import DecodeError
@@ -22,17 +23,28 @@ from kshare.protocol.primitives import Buffer
 ResponseT = TypeVar("ResponseT", bound=Message)
 MessageT = TypeVar("MessageT", bound=Message)
 
+_CORRELATION_ID = 8
+"""Where it stands in a frame: behind size, API key and version."""
+
 
 def encode_request(
     request: Request[ResponseT], version: int, correlation_id: int, client_id: str | None
 ) -> bytearray:
     """The whole frame, size included."""
-    key = request.API_KEY
-    header = RequestHeader(key, version, correlation_id, client_id)
-    frame = begin_frame()
-    header.append_to(frame, request_header_version(key, version, request.is_flexible(version)))
+    frame = bytearray(_frame_head(request.API_KEY, version, client_id))
+    struct.pack_into(">i", frame, _CORRELATION_ID, correlation_id)
     request.append_to(frame, version)
     return end_frame(frame)
+
+
+@lru_cache(maxsize=256)
+def _frame_head(api_key: int, version: int, client_id: str | None) -> bytes:
+    """What all requests of a kind begin with, but for their size and number."""
+    frame = begin_frame()
+    is_flexible = request_class(api_key).is_flexible(version)
+    header = RequestHeader(api_key, version, 0, client_id)
+    header.append_to(frame, request_header_version(api_key, version, is_flexible))
+    return bytes(frame)
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> bytearray:

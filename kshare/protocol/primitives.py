@@ -250,7 +250,11 @@ def read_count(buf: Buffer, pos: int, flexible: bool, smallest: int) -> tuple[in
 def read_nullable_count(buf: Buffer, pos: int, flexible: bool, smallest: int) -> tuple[int, int]:
     """Like `read_count`, -1 for null."""
     if flexible:
-        count, pos = read_uvarint(buf, pos)
+        count = buf[pos]
+        if count < 0x80:  # as `read_uvarint` would have it
+            pos += 1
+        else:
+            count, pos = read_uvarint(buf, pos)
         count -= 1
     else:
         count = _int32(buf, pos)

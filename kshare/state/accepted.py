@@ -41,6 +41,9 @@ class AcceptedMemory:
         self.bound = bound
         self._spans: OrderedDict[Place, list[Span]] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
     def __len__(self) -> int:
         return sum(len(spans) for spans in self._spans.values())
 

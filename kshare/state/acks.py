@@ -88,15 +88,21 @@ class PartitionAcks:
             for older in (self.leases if lease.delivery_count > 1 else ())
             if older.first <= lease.last and lease.first <= older.last
         ]
-        outcomes = self._refused(overlaps, ErrorCode.INVALID_RECORD_STATE)
-        lost = sum(_lose(*overlap) for overlap in overlaps)
+        is_last = not self.leases or self.leases[-1].first < lease.first
         self.leases.append(lease)
-        self.leases.sort(key=lambda one: one.first)
-        return lost, outcomes
+        if not is_last:
+            self.leases.sort(key=lambda one: one.first)
+        if not overlaps:
+            return 0, []
+        outcomes = self._refused(overlaps, ErrorCode.INVALID_RECORD_STATE)
+        return sum(_lose(*overlap) for overlap in overlaps), outcomes
 
     @property
     def has_decided(self) -> bool:
-        return any(lease.has_decided for lease in self.leases)
+        for lease in self.leases:
+            if lease.has_decided:
+                return True
+        return False
 
     @property
     def is_under_way(self) -> bool:
@@ -194,8 +200,14 @@ class PartitionAcks:
         )
         return [Outcome(self.partition, ranges, error)] if ranges else []
 
-    def forget_done(self) -> None:
-        self.leases = [lease for lease in self.leases if not lease.is_done]
+    def forget_done(self) -> list[Lease]:
+        """Those of whose records every one is settled or lost."""
+        done: list[Lease] = []
+        left: list[Lease] = []
+        for lease in self.leases:
+            (done if lease.is_done else left).append(lease)
+        self.leases = left
+        return done
 
     def _translate(self, changes: bytes) -> None:
         for lease in self.leases:

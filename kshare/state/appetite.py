@@ -18,7 +18,7 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 LEAST = 1_048_588
 """Kafka's default of max.message.bytes."""
@@ -34,9 +34,8 @@ class Appetite:
     def bytes_for(self, partitions: int) -> int:
         return min(MOST, max(LEAST, self._all, self._piece * partitions))
 
-    def on_answer(self, pieces: Iterable[int]) -> None:
+    def on_answer(self, sizes: Sequence[int]) -> None:
         """How many bytes came of each partition."""
-        sizes = list(pieces)
         largest = max(sizes, default=0)
         if largest:
             self._all = max(2 * sum(sizes), self._all - self._all // 8)

@@ -212,18 +212,12 @@ class ShareSession:
         self._check(acks)
         if not self.is_open:
             raise ValueError("a session that isn't open has nothing to acknowledge or to close")
-        topics = [
-            acknowledging.AcknowledgeTopic(
-                topic_id,
-                [
-                    acknowledging.AcknowledgePartition(
-                        number, [acknowledging.AcknowledgementBatch(*ack) for ack in acks[topic_id, number]]
-                    )
-                    for number in numbers
-                ],
-            )
-            for topic_id, numbers in _by_topic(acks)
-        ]
+        topics: list[acknowledging.AcknowledgeTopic] = []
+        for topic_id, number in sorted(acks):
+            if not topics or topics[-1].topic_id != topic_id:
+                topics.append(acknowledging.AcknowledgeTopic(topic_id, []))
+            batches = [acknowledging.AcknowledgementBatch(*ack) for ack in acks[topic_id, number]]
+            topics[-1].partitions.append(acknowledging.AcknowledgePartition(number, batches))
         return ShareAcknowledgeRequest(self.group_id, self.member_id, epoch, is_renewing, topics)
 
     def _check(self, acks: Acks) -> None:

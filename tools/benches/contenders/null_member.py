@@ -113,7 +113,7 @@ class NullMember:
         self._to_accept = self._nothing()
         count = 0
         for topic in answer.responses:
-            self._appetite.on_answer(len(partition.records or b"") for partition in topic.partitions)
+            self._appetite.on_answer([len(partition.records or b"") for partition in topic.partitions])
             for partition in topic.partitions:
                 ranges = self._to_accept[partition.partition_index]
                 for one in partition.acquired_records:
