@@ -49,6 +49,7 @@ class Rig:
             if batch:
                 return batch
             self.holdings.arrived = anyio.Event()
+            self.node.speak()
             self.holdings.tell()
             await self.holdings.arrived.wait()
 
@@ -126,6 +127,49 @@ async def test_no_more_is_held_than_allowed() -> None:
             await anyio.sleep(0.001)
             assert broker.states.count("acquired") <= 50
         batch.accept()
+        await accept_all(rig, broker)
+
+
+async def test_what_somebody_waits_for_leaves_in_the_moment_that_it_is_asked_for() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        (await rig.next_batch()).accept()
+        rig.holdings.committers = 1
+        rig.node.speak()
+        acknowledgement, _ = broker.begun
+        assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
+        rig.node.speak()
+        assert broker.begun[0] is acknowledgement, "one at a time"
+        await anyio.wait_all_tasks_blocked()
+        assert set(broker.states) == {ACCEPTED}
+        rig.holdings.committers = 0
+
+
+async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
+    broker = TinyBroker(10)
+    async with running(broker) as rig:
+        (await rig.next_batch()).accept()
+        rig.holdings.committers = 1
+        rig.node.speak()
+        rig.node.stop()
+        rig.node.speak()
+    assert [type(request) for request in broker.requests[1:]] == [ShareAcknowledgeRequest] * 2
+    assert not broker.requests[-1].topics, "nothing was left for the request that closes"
+    assert list(rig.holdings.results.values()) == [None]
+
+
+async def test_nothing_is_said_by_itself_behind_a_failure() -> None:
+    """The task pauses then: whoever waits mustn't ask a broker in trouble at every turn."""
+    broker = TinyBroker(10, cut={0: "before"})
+    async with running(broker) as rig:
+        while not broker.requests:
+            await lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
+        rig.holdings.askers = 1
+        begun = broker.begun
+        rig.node.speak()
+        assert broker.begun is begun
+        rig.holdings.askers = 0
         await accept_all(rig, broker)
 
 

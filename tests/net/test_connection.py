@@ -406,6 +406,50 @@ async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
         assert (await connection.ask(coordinator("on"))).host == "on"
 
 
+async def test_a_conversation_that_is_begun_leaves_before_it_is_awaited() -> None:
+    seen = anyio.Event()
+
+    async def script(talk: Conversation) -> None:
+        header, request = await talk.request(FindCoordinatorRequest)
+        seen.set()
+        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+
+    heard: list[str] = []
+    async with talking(script) as connection:
+        waiting = connection.begin(coordinator("0"), until(0, heard))
+        await seen.wait()
+        while not heard:
+            await checkpoint()
+        await connection.hear_out(waiting)
+
+
+async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() -> None:
+    async with talking(say_keys) as connection:
+        unfit = connection.begin(FindCoordinatorRequest(key=7), until(0, []))  # type: ignore[arg-type]
+        with pytest.raises(EncodeError):
+            await connection.hear_out(unfit)
+        unknown = connection.begin(ListOffsetsRequest(), until(0, []))
+        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+            await connection.hear_out(unknown)
+        await connection.aclose()
+        assert not connection.is_free
+        late = connection.begin(coordinator("0"), until(0, []))
+        with pytest.raises(ConnectionLost, match="closed on this side"):
+            await connection.hear_out(late)
+
+
+async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() -> None:
+    heard: list[str] = []
+    async with talking(say_keys) as connection:
+        async with connection.alone() as alone:
+            assert not connection.is_free
+            waiting = connection.begin(coordinator("0"), until(3, heard))
+            assert (await alone(coordinator("alone"))).host == "alone"
+            assert not heard
+        await connection.hear_out(waiting)
+    assert heard == ["0", "1", "2", "3"]
+
+
 async def test_who_asks_in_between_gets_an_answer() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection, anyio.create_task_group() as tasks:
