@@ -88,7 +88,7 @@ def test_answers_that_never_come(
     broker: Broker, client: PlainClient, fault: dict[str, bool], is_done: bool
 ) -> None:
     broker.faults.add(ProduceRequest, **fault)  # type: ignore[arg-type]
-    client._connection.settimeout(0.2)
+    client.connection.settimeout(0.2)
     with pytest.raises(TimeoutError):
         produce(client)
     assert bool(broker.records("t")) == is_done

@@ -21,7 +21,7 @@ class PlainClient:
     """One connection, one request at a time, the highest version that both sides know."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+        self.connection = connection
         self._splitter = FrameSplitter()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
@@ -32,7 +32,7 @@ class PlainClient:
         if version is None:
             version = self.version_of(request)
         self._correlation_id += 1
-        self._connection.sendall(encode_request(request, version, self._correlation_id, "kshare-test"))
+        self.connection.sendall(encode_request(request, version, self._correlation_id, "kshare-test"))
         correlation_id, answer = decode_response(request.RESPONSE, version, self._frame())
         assert correlation_id == self._correlation_id
         return answer  # type: ignore[return-value]
@@ -45,7 +45,7 @@ class PlainClient:
 
     def _frame(self) -> memoryview:
         while True:
-            chunk = self._connection.recv(65536)
+            chunk = self.connection.recv(65536)
             assert chunk, "the broker hung up"
             for frame in self._splitter.feed(chunk):
                 return frame

@@ -32,8 +32,8 @@ _BEFORE_IDLE_S = 6.0
 _CONTENDERS = {"kshare": "kshare", "confluent-kafka": "confluent"}
 _HAND = "in hand {}"
 _ACKNOWLEDGED = "acknowledged {}"
-_FLOOR = "null client"
-"""In Python as we are, and only asks and waits: what we take longer is our own work, not the interpreter's."""
+_FLOORS = {"null client": "socket", "null client on asyncio": "asyncio"}
+"""In Python as we are, and only ask and wait: what we take longer is our own work, not the interpreter's or loop's."""
 _EACH = "{}, commit after each"
 _QUANTILES = {"p50": 50, "p99": 99}
 
@@ -45,13 +45,16 @@ def study(wishes: Wishes) -> Study:
         trials[name] = partial(_delays, f"{program}_latency", "implicit", records)
         trials[_EACH.format(name)] = partial(_delays, f"{program}_latency", "explicit", records)
         trials[f"{name}, idle"] = partial(_idle, f"{program}_work", seconds)
-    trials[_EACH.format(_FLOOR)] = partial(_delays, "null_latency", "explicit", records)
+    for name, wait in _FLOORS.items():
+        trials[_EACH.format(name)] = partial(_delays, "null_latency", "explicit", records, wait=wait)
     ours, theirs = _CONTENDERS
+    pairs = [(ours, theirs), *((floor, theirs) for floor in _FLOORS)]
     contests = [
         *(Contest(_HAND.format(q), ours, theirs) for q in _QUANTILES),
         *(
-            Contest(_ACKNOWLEDGED.format(q), _EACH.format(first), _EACH.format(second))
-            for first, second in ((ours, theirs), (_FLOOR, theirs))
+            Contest(what.format(q), _EACH.format(first), _EACH.format(second))
+            for what in (_HAND, _ACKNOWLEDGED)
+            for first, second in pairs
             for q in _QUANTILES
         ),
         Contest("idle", f"{ours}, idle", f"{theirs}, idle"),
@@ -60,7 +63,8 @@ def study(wishes: Wishes) -> Study:
         "latency",
         [
             f"{records:,} records at {RATE} a second in {PARTITIONS} partitions, the first {LEFT_OUT} left out",
-            "null client: accepts and waits for the answer, on a socket that blocks; never looks at a record",
+            "null client: accepts and waits for the answer, on a socket that blocks; finds values, decodes no record",
+            "null client on asyncio: the same in an event loop, whose callback wakes the task; no other library",
             f"idle: {seconds:.0f} seconds on an empty topic",
         ],
         [
@@ -73,9 +77,9 @@ def study(wishes: Wishes) -> Study:
     )
 
 
-def _delays(program: str, mode: str, records: int) -> Mapping[str, float]:
+def _delays(program: str, mode: str, records: int, **more: str) -> Mapping[str, float]:
     _warm_up(records)
-    return _once(program, mode, records)
+    return _once(program, mode, records, **more)
 
 
 @cache
@@ -86,10 +90,10 @@ def _warm_up(records: int) -> None:
         _once(f"{program}_latency", "explicit", records)
 
 
-def _once(program: str, mode: str, records: int) -> Mapping[str, float]:
+def _once(program: str, mode: str, records: int, **more: str) -> Mapping[str, float]:
     topic, group = fresh_topic(PARTITIONS), fresh_group()
     where = {"bootstrap": broker().bootstrap, "topic": topic, "records": records}
-    reader = programs.python(program, group=group, mode=mode, **where)
+    reader = programs.python(program, group=group, mode=mode, **where, **more)
     producer = programs.python("paced_producer", rate=RATE, partitions=PARTITIONS, **where)
     with children([reader]) as (_, lines):
         await_members(group, 1)

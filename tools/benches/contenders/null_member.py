@@ -1,7 +1,7 @@
 """A member of a share group that accepts what comes and never looks at a record: what other clients are compared with.
 
-One connection, a socket that blocks, one request at a time. Waits for nothing else, so that no share consumer that
-waits for its answers can be faster on the same broker. Asks for as few bytes as ours do.
+One connection, one request at a time. Waits for nothing else, so that no share consumer that waits for its answers can
+be faster on the same broker. Asks for as few bytes as ours do. How requests get there is the affair of whoever has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from kshare.protocol.messages import (
     MetadataRequest,
     ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
     ShareFetchRequest,
+    ShareFetchResponse,
     ShareGroupHeartbeatRequest,
 )
 from kshare.protocol.messages import share_acknowledge_request as acknowledging
@@ -47,7 +49,7 @@ class _BigFrames(PlainClient):
         whole = memoryview(bytearray(size))
         done = 0
         while done < size:
-            got = self._connection.recv_into(whole[done:])
+            got = self.connection.recv_into(whole[done:])
             if not got:
                 raise ConnectionError("the broker hung up")
             done += got
@@ -55,10 +57,9 @@ class _BigFrames(PlainClient):
 
 
 class NullMember:
-    """A member that accepts everything unseen."""
+    """A member that accepts everything unseen: makes its requests, and takes note of their answers."""
 
     def __init__(self, client: PlainClient, group: str, topic: str, max_records: int) -> None:
-        self._client = client
         self._group = group
         self._id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._max_records = max_records
@@ -67,16 +68,16 @@ class NullMember:
         self._appetite = Appetite()
         metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
         self._topic_id = metadata.topics[0].topic_id
-        self._partitions = self._join(topic)
+        self._partitions = self._join(client, topic)
         self._to_accept = self._nothing()
 
-    def _join(self, topic: str) -> list[int]:
+    def _join(self, client: PlainClient, topic: str) -> list[int]:
         deadline = time.monotonic() + _DEADLINE_S
         while time.monotonic() < deadline:
             beat = ShareGroupHeartbeatRequest(
                 self._group, self._id, self._epoch, None, None if self._epoch else [topic]
             )
-            answer = self._client.ask(beat)
+            answer = client.ask(beat)
             if answer.error_code:
                 time.sleep(_POLL_S)  # its coordinator is still loading
                 continue
@@ -86,27 +87,32 @@ class NullMember:
             time.sleep(_POLL_S)
         raise TimeoutError("no assignment in time")
 
-    def step(self) -> int:
-        """One fetch, which accepts what the last one brought; gives how many records came."""
-        if time.monotonic() > self._next_beat:
-            self._client.ask(ShareGroupHeartbeatRequest(self._group, self._id, self._epoch, None, None))
-            self._next_beat = time.monotonic() + _HEARTBEAT_S
+    def heartbeat(self) -> ShareGroupHeartbeatRequest | None:
+        """When it is time for one."""
+        if time.monotonic() <= self._next_beat:
+            return None
+        self._next_beat = time.monotonic() + _HEARTBEAT_S
+        return ShareGroupHeartbeatRequest(self._group, self._id, self._epoch, None, None)
+
+    def fetch(self) -> ShareFetchRequest:
+        """Accepts what the last one brought, if that wasn't done."""
         told = [
             FetchPartition(number, ranges)
             for number, ranges in self._to_accept.items()
             if ranges or not self._session
         ]
-        answer = self._client.ask(
-            ShareFetchRequest(
-                *(self._group, self._id, self._session),
-                max_wait_ms=500,
-                min_bytes=1,
-                max_bytes=self._appetite.bytes_for(len(self._partitions)),
-                max_records=self._max_records,
-                batch_size=self._max_records,
-                topics=[FetchTopic(self._topic_id, told)] if told else [],
-            )
+        return ShareFetchRequest(
+            *(self._group, self._id, self._session),
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=self._appetite.bytes_for(len(self._partitions)),
+            max_records=self._max_records,
+            batch_size=self._max_records,
+            topics=[FetchTopic(self._topic_id, told)] if told else [],
         )
+
+    def on_fetched(self, answer: ShareFetchResponse) -> int:
+        """How many records came."""
         if answer.error_code:
             raise RuntimeError(f"ShareFetch: error {answer.error_code}")
         self._session += 1
@@ -121,8 +127,8 @@ class NullMember:
                     count += one.last_offset - one.first_offset + 1
         return count
 
-    def acknowledge(self) -> None:
-        """Accepts what the last fetch brought, in a request of its own."""
+    def acknowledgement(self) -> ShareAcknowledgeRequest:
+        """Of what the last fetch brought, in a request of its own."""
         told = [
             acknowledging.AcknowledgePartition(
                 number,
@@ -135,12 +141,10 @@ class NullMember:
             if ranges
         ]
         self._to_accept = self._nothing()
-        answer = self._client.ask(
-            ShareAcknowledgeRequest(
-                *(self._group, self._id, self._session),
-                topics=[acknowledging.AcknowledgeTopic(self._topic_id, told)],
-            )
-        )
+        topics = [acknowledging.AcknowledgeTopic(self._topic_id, told)]
+        return ShareAcknowledgeRequest(self._group, self._id, self._session, topics=topics)
+
+    def on_acknowledged(self, answer: ShareAcknowledgeResponse) -> None:
         self._session += 1
         refused = [one.error_code for topic in answer.responses for one in topic.partitions if one.error_code]
         if answer.error_code or refused:
@@ -151,9 +155,10 @@ class NullMember:
 
 
 @contextmanager
-def joined(given: Mapping[str, str]) -> Iterator[NullMember]:
-    """A member with partitions assigned; `given` as contenders are."""
+def joined(given: Mapping[str, str]) -> Iterator[tuple[NullMember, PlainClient]]:
+    """A member with partitions assigned, and its connection, which blocks; `given` as contenders are."""
     host, port = given["bootstrap"].split(":")
     most = int(given.get("max_records", _DEFAULT_RECORDS))
     with socket.create_connection((host, int(port)), timeout=_DEADLINE_S) as connection:
-        yield NullMember(_BigFrames(connection), given["group"], given["topic"], most)
+        client = _BigFrames(connection)
+        yield NullMember(client, given["group"], given["topic"], most), client

@@ -14,9 +14,12 @@ def read(given: dict[str, str]) -> None:
     ended = end_of_input()
     seen, records = 0, int(given["records"])
     meter = Meter()
-    with joined(given) as member:
+    with joined(given) as (member, client):
         while seen < records and not ended.is_set():
-            count = member.step()
+            beat = member.heartbeat()
+            if beat is not None:
+                client.ask(beat)
+            count = member.on_fetched(client.ask(member.fetch()))
             if count:
                 meter.on_records()
             seen += count
