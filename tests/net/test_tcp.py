@@ -185,17 +185,17 @@ async def test_who_waits_for_much_is_woken_by_the_end_and_by_little_afterwards(
     stream, peer = pair
     room = memoryview(bytearray(200_000))
 
-    def fill() -> int:
-        at = 0
-        while at < len(room) and (count := stream.receive_now(room[at:])):
-            at += count
-        return at
-
     async def filled() -> None:
-        assert fill() == 0
-        stream.wake_at(len(room))
-        await anyio.wait_readable(stream.socket)
-        assert fill() == len(room), "it was woken once, for all of it"
+        at = wakes = 0
+        assert stream.receive_now(room) is None
+        while at < len(room):
+            stream.wake_at(len(room) - at)
+            await anyio.wait_readable(stream.socket)
+            wakes += 1
+            while at < len(room) and (count := stream.receive_now(room[at:])):
+                at += count
+        # One would do, but a system whose own buffer is nearly full doesn't keep anybody waiting.
+        assert wakes <= 2
 
     async def expect(said: bytes) -> None:
         stream.wake_at(1)
