@@ -104,9 +104,7 @@ class Holdings:
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
-            lost, outcomes = acks.add(lease)
-            if lost:
-                self._on_lost_to_itself(acks.partition, lost, outcomes)
+            self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             arrival = Arrival(topic, lease, brought)
             if self.memory and arrival.look():
@@ -119,10 +117,11 @@ class Holdings:
 
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
-        place = self._place(partition)
-        log.warning("%s[%d]: %d records came again while they were held", *place, lost)
-        self.reporter.tell(LeaseLost(*place, lost, "expired"))
-        self.on_outcomes(outcomes)
+        if lost:
+            place = self._place(partition)
+            log.warning("%s[%d]: %d records came again while they were held", *place, lost)
+            self.reporter.tell(LeaseLost(*place, lost, "expired"))
+            self.on_outcomes(outcomes)
 
     def _accept_again(self, lease: Lease) -> None:
         before = self.skipped

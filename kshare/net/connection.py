@@ -87,18 +87,11 @@ class Connection:
         """
         return await self._answer(request, version, timeout, self._send_in_turn)
 
-    async def converse(self, request: Request[Any], go_on: GoOn, *, timeout: float | None = None) -> None:
-        """Asks this, and then whatever `go_on` makes of each answer, until that is None.
-
-        `go_on` is called as soon as an answer is there, by the event loop and not in a task, and the next request
-        leaves in the same moment. What it raises is raised here. `timeout` is for each answer.
-        """
-        await self.hear_out(self.begin(request, go_on), timeout=timeout)
-
     def begin(self, request: Request[Any], go_on: GoOn) -> Waiting:
-        """Begins to converse: where nobody else is sending the request leaves now, and not when a task has its turn.
+        """Begins a conversation: asks this, and then whatever `go_on` makes of each answer, until that is None.
 
-        To be handed to `hear_out`, which sends what couldn't leave.
+        Where nobody else is sending the request leaves now. `go_on` is called as soon as an answer is there, by the
+        event loop and not in a task, and the next request leaves in the same moment. `hear_out` has to follow.
         """
         waiting = Waiting(request, 0, go_on)
         if not self._speak(waiting, request):
@@ -106,7 +99,10 @@ class Connection:
         return waiting
 
     async def hear_out(self, waiting: Waiting, *, timeout: float | None = None) -> None:
-        """The rest of a conversation that was begun."""
+        """To the end of a conversation; sends what couldn't leave at once. `timeout` is for each answer.
+
+        What `go_on` raised is raised here.
+        """
         if waiting.left_to_ask is None:
             await self._answered(waiting, timeout)
         while waiting.left_to_ask is not None:

@@ -62,9 +62,7 @@ class RangeHoldings(Holdings):
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
-            lost, outcomes = acks.add(lease)
-            if lost:
-                self._on_lost_to_itself(acks.partition, lost, outcomes)
+            self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
             self.keeper.hand_out(lease, now)

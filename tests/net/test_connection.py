@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -12,7 +13,9 @@ from anyio.lowlevel import checkpoint
 
 from kshare.errors import ConnectionLost, DecodeError, EncodeError, KshareError, RequestTimedOut, Unsupported
 from kshare.net.connection import Connection
+from kshare.net.waiting import GoOn
 from kshare.protocol.envelopes import encode_response
+from kshare.protocol.message import Request
 from kshare.protocol.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -398,10 +401,16 @@ def until(last: int, heard: list[str]) -> Callable[[FindCoordinatorResponse], Fi
     return go_on
 
 
+async def converse(
+    connection: Connection, request: Request[Any], go_on: GoOn, timeout: float | None = None
+) -> None:
+    await connection.hear_out(connection.begin(request, go_on), timeout=timeout)
+
+
 async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection:
-        await connection.converse(coordinator("0"), until(9, heard))
+        await converse(connection, coordinator("0"), until(9, heard))
         assert heard == [str(number) for number in range(10)]
         assert (await connection.ask(coordinator("on"))).host == "on"
 
@@ -453,7 +462,7 @@ async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() 
 async def test_who_asks_in_between_gets_an_answer() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection, anyio.create_task_group() as tasks:
-        tasks.start_soon(connection.converse, coordinator("0"), until(200, heard))
+        tasks.start_soon(converse, connection, coordinator("0"), until(200, heard))
         while len(heard) < 200:
             assert (await connection.ask(coordinator("me"))).host == "me"
 
@@ -471,7 +480,7 @@ async def test_a_conversation_waits_while_somebody_is_alone_on_the_connection() 
 
     go = anyio.Event()
     async with talking(script) as connection, anyio.create_task_group() as tasks:
-        tasks.start_soon(connection.converse, coordinator("0"), until(1, []))
+        tasks.start_soon(converse, connection, coordinator("0"), until(1, []))
         await anyio.wait_all_tasks_blocked()
         async with connection.alone() as alone:
             go.set()
@@ -485,11 +494,11 @@ async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:
 
     async with talking(say_keys) as connection:
         with pytest.raises(LookupError, match="nothing to go on with"):
-            await connection.converse(coordinator("0"), fail)
+            await converse(connection, coordinator("0"), fail)
         with pytest.raises(EncodeError):
-            await connection.converse(coordinator("0"), lambda _: FindCoordinatorRequest(key=7))  # type: ignore[arg-type]
+            await converse(connection, coordinator("0"), lambda _: FindCoordinatorRequest(key=7))  # type: ignore[arg-type]
         with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
-            await connection.converse(coordinator("0"), lambda _: ListOffsetsRequest())
+            await converse(connection, coordinator("0"), lambda _: ListOffsetsRequest())
         assert (await connection.ask(coordinator("on"))).host == "on"
 
 
@@ -506,7 +515,7 @@ async def test_each_answer_of_a_conversation_has_its_time() -> None:
     async with talking(script) as connection:
         begun = anyio.current_time()
         with pytest.raises(RequestTimedOut, match=r"didn't answer FindCoordinatorRequest within 2 s"):
-            await connection.converse(coordinator("0"), until(100, heard), timeout=2.0)
+            await converse(connection, coordinator("0"), until(100, heard), timeout=2.0)
         assert len(heard) == 5
         assert anyio.current_time() - begun > 2.0 + 2.4, "the time began anew with each request"
         assert connection.is_suspect
@@ -520,14 +529,14 @@ async def test_a_conversation_that_is_cut_off() -> None:
 
     async with talking(script) as connection:
         with pytest.raises(ConnectionLost, match="closed the connection"):
-            await connection.converse(coordinator("0"), until(100, []))
+            await converse(connection, coordinator("0"), until(100, []))
 
 
 async def test_a_conversation_cancelled_at_each_await_leaves_the_connection_of_use() -> None:
     async with talking(say_keys) as connection:
         for steps in range(12):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(connection.converse, coordinator("0"), until(10**6, []))
+                tasks.start_soon(converse, connection, coordinator("0"), until(10**6, []))
                 for _ in range(steps):
                     await checkpoint()
                 tasks.cancel_scope.cancel()
@@ -549,7 +558,7 @@ async def test_a_large_request_within_a_conversation_leaves_whole() -> None:
     async with peer(script) as address, connected(settings(address)) as connection:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(
-                connection.converse, FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: left.pop(0)
+                converse, connection, FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: left.pop(0)
             )
             tasks.start_soon(connection.ask, FindCoordinatorRequest(coordinator_keys=["me"]))
         assert sorted(sizes) == [1, 1, 2, 9_000_000]
@@ -566,5 +575,5 @@ async def test_a_peer_that_goes_in_the_middle_of_a_conversations_request() -> No
 
     async with peer(script) as address, connected(settings(address)) as connection:
         with pytest.raises(ConnectionLost):
-            await connection.converse(FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: parts)
+            await converse(connection, FindCoordinatorRequest(coordinator_keys=["z"]), lambda _: parts)
         assert not connection.is_open
