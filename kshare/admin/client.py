@@ -102,7 +102,10 @@ class AdminClient:
     async def alter_group_config(
         self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
     ) -> None:
-        """{"share.auto.offset.reset": "earliest"}; None unsets. All of it or nothing."""
+        """{"share.auto.offset.reset": "earliest"}; None unsets. All of it or nothing.
+
+        Brokers answer when it is written, and read it a moment later: only then does `group_config` show it.
+        """
         router = self._router()
         await configs.alter(router, Resource.GROUP, _named(group), changes, is_trial=dry_run)
 

@@ -65,7 +65,7 @@ class Killable:
         requests.create_topic(self._address, name, partitions, 1, settings)
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
-        requests.set_group_config(self._address, group, settings)
+        requests.set_config(self._address, requests.Resource.GROUP, group, settings)
 
 
 @contextmanager

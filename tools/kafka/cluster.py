@@ -28,6 +28,7 @@ from tools.kafka.tool import run_tool
 
 READY_DEADLINE_S = 120.0
 _POLL_S = 0.1
+_CONFIG_DEADLINE_S, _CONFIG_POLL_S = 30.0, 0.01
 _MEMORY_OF_ONE_MB, _MEMORY_OF_MANY_MB = 1024, 512
 
 _QUICK_SETTINGS = {
@@ -138,9 +139,7 @@ class Cluster:
 
     def wait_until_ready(self) -> None:
         """Wait until every node that runs unfrozen sees all of them, and a share group can be joined."""
-        expected = [node for node in self.nodes if node.is_running and not node.is_paused]
-        if not expected:
-            raise RuntimeError("No node is running.")
+        expected = self._awake()
         deadline = time.monotonic() + READY_DEADLINE_S
         while True:
             try:
@@ -169,12 +168,12 @@ class Cluster:
         )
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
-        """Such as {"share.auto.offset.reset": "earliest"}."""
-        requests.set_group_config(self._any_address(), group, settings)
+        """Such as {"share.auto.offset.reset": "earliest"}. It holds on every node when this returns."""
+        self._set_config(requests.Resource.GROUP, group, settings)
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Such as {"retention.ms": "1000"}."""
-        requests.set_topic_config(self._any_address(), topic, settings)
+        """Such as {"retention.ms": "1000"}. It holds on every node when this returns."""
+        self._set_config(requests.Resource.TOPIC, topic, settings)
 
     def run_tool(self, main_class: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's command-line tools against this cluster, with `given` as its standard input.
@@ -184,10 +183,24 @@ class Cluster:
         return run_tool(main_class, "--bootstrap-server", self.bootstrap, *arguments, given=given)
 
     def _any_address(self) -> tuple[str, int]:
-        for node in self.nodes:
-            if node.is_running and not node.is_paused:
-                return node.address()
-        raise RuntimeError("No node is running.")
+        return self._awake()[0].address()
+
+    def _awake(self) -> list[Node]:
+        """The nodes that run unfrozen: at least one, or RuntimeError."""
+        awake = [node for node in self.nodes if node.is_running and not node.is_paused]
+        if not awake:
+            raise RuntimeError("No node is running.")
+        return awake
+
+    def _set_config(self, kind: requests.Resource, name: str, settings: Mapping[str, str]) -> None:
+        # The controller answers before brokers, its own among them, have read what it wrote.
+        requests.set_config(self._any_address(), kind, name, settings)
+        deadline = time.monotonic() + _CONFIG_DEADLINE_S
+        for node in self._awake():
+            while requests.read_config(node.address(), kind, name, settings) != settings:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"node {node.id} doesn't know the configuration of {name} yet")
+                time.sleep(_CONFIG_POLL_S)
 
     def _format(self, node: Node, cluster_id: str) -> None:
         ports = self._ports[self.nodes.index(node)]

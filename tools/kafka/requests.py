@@ -1,4 +1,4 @@
-"""What the rig asks of brokers: who is there, are share groups usable, make a topic, set a group's configuration."""
+"""What the rig asks of brokers: who is there, are share groups usable, make a topic, set and read configurations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import base64
 import struct
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from enum import IntEnum
 
 from tools.kafka import wire
 from tools.kafka.wire import NO_TAGS, Address, array, text
 
-_FIND_COORDINATOR, _CREATE_TOPICS, _INCREMENTAL_ALTER_CONFIGS = 10, 19, 44
+_FIND_COORDINATOR, _CREATE_TOPICS, _DESCRIBE_CONFIGS, _INCREMENTAL_ALTER_CONFIGS = 10, 19, 32, 44
 _DESCRIBE_CLUSTER, _SHARE_GROUP_HEARTBEAT = 60, 76
 _GROUP_KEY, _SHARE_KEY = 0, 2
-_TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 _SET = 0
 _PROBE_GROUP = "kshare-rig-probe"
 _TIMEOUT_MS = 10_000
 _LAST_HEARTBEAT_DEADLINE_S = 10.0
+
+
+class Resource(IntEnum):
+    """What configurations belong to, by its code on the wire."""
+
+    TOPIC = 2
+    GROUP = 32
 
 
 class RefusedError(RuntimeError):
@@ -80,23 +87,35 @@ def create_topic(
     _raise_for(answer.int16(), answer.text(), f"creating the topic {name}")
 
 
-def set_group_config(address: Address, group: str, settings: Mapping[str, str]) -> None:
-    """Set configurations of a group, such as share.auto.offset.reset."""
-    _alter(address, _GROUP_RESOURCE, group, settings)
-
-
-def set_topic_config(address: Address, topic: str, settings: Mapping[str, str]) -> None:
-    """Set configurations of a topic."""
-    _alter(address, _TOPIC_RESOURCE, topic, settings)
-
-
-def _alter(address: Address, kind: int, name: str, settings: Mapping[str, str]) -> None:
+def set_config(address: Address, kind: Resource, name: str, settings: Mapping[str, str]) -> None:
+    """Set configurations, such as a group's share.auto.offset.reset. Brokers learn of it a moment later."""
     configs = array(text(key) + bytes([_SET]) + text(value) + NO_TAGS for key, value in settings.items())
     resource = bytes([kind]) + text(name) + configs + NO_TAGS
     answer = wire.ask(address, _INCREMENTAL_ALTER_CONFIGS, 1, array([resource]) + b"\0" + NO_TAGS)
     answer.skip(4)
     answer.array_length()
     _raise_for(answer.int16(), answer.text(), f"configuring {name}")
+
+
+def read_config(address: Address, kind: Resource, name: str, keys: Collection[str]) -> dict[str, str | None]:
+    """What the broker at `address` takes these configurations to be."""
+    resource = bytes([kind]) + text(name) + array(map(text, keys)) + NO_TAGS
+    answer = wire.ask(address, _DESCRIBE_CONFIGS, 4, array([resource]) + bytes(2) + NO_TAGS)
+    answer.skip(4)
+    answer.array_length()
+    _raise_for(answer.int16(), answer.text(), f"reading the configuration of {name}")
+    answer.skip(1)
+    answer.text()
+    found = {}
+    for _ in range(answer.array_length()):
+        key = answer.text() or ""
+        found[key] = answer.text()
+        answer.skip(3)  # read-only, source, sensitive
+        answer.array_length()  # synonyms, not asked for
+        answer.skip(1)
+        answer.text()
+        answer.skip_tags()
+    return found
 
 
 def _find_coordinator(address: Address, kind: int, key: str) -> Address:
