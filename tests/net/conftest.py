@@ -17,8 +17,10 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
-    """A stream of ours and the socket at its other end."""
-    ours, theirs = socket.socketpair()
+    """A stream of ours and the socket at its other end, over TCP: sockets of one machine ignore SO_RCVLOWAT."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
     ours.setblocking(False)
     with ours, theirs:
         yield TcpStream(ours), theirs
