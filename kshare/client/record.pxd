@@ -1,6 +1,7 @@
 # C types for record.py.
 
 cimport cython
+cimport kshare.protocol.memory as memory
 from kshare.protocol.record cimport Record, RecordWalk
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t
@@ -29,8 +30,12 @@ cdef class Handles:
     cdef object _reader, _kind
     cdef Py_ssize_t _next_batch
     cdef RecordWalk _walk
+    cdef ShareRecord _given, _before
 
     @cython.locals(record=ShareRecord, walk=RecordWalk)
     cpdef ShareRecord next_held(self)
+
+    @cython.locals(record=ShareRecord)
+    cdef ShareRecord _blank(self)
 
     cdef RecordWalk _open_next(self)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import kshare.protocol.memory as memory
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
@@ -177,9 +178,12 @@ class ShareBatch:
 
 
 class Handles:
-    """A walk over the batch's records that are still held."""
+    """A walk over the batch's records that are still held.
 
-    __slots__ = ("_batch", "_kind", "_lease", "_next_batch", "_reader", "_walk")
+    A record that nobody knows any more becomes the next one but one: to make each anew took as long as to read it.
+    """
+
+    __slots__ = ("_batch", "_before", "_given", "_kind", "_lease", "_next_batch", "_reader", "_walk")
 
     def __init__(self, batch: ShareBatch) -> None:
         self._batch = batch
@@ -188,6 +192,9 @@ class Handles:
         self._kind = ShareRecord if batch.reader is None else batch.reader.kind
         self._next_batch = 0
         self._walk: RecordWalk | None = None
+        self._given: ShareRecord | None = None
+        """The last, which whoever asks for the next mostly has at hand; and the one before it."""
+        self._before: ShareRecord | None = None
 
     def __iter__(self) -> Handles:
         return self
@@ -206,16 +213,25 @@ class Handles:
                 walk = self._open_next()
             if walk is None:
                 return None
-            record = (
-                ShareRecord.__new__(ShareRecord) if self._reader is None else self._kind.__new__(self._kind)
-            )
+            record = self._blank()
             while walk.step(record):
                 if self._lease.is_held(record.offset):
                     record.batch = self._batch
-                    if self._reader is None or self._reader.read(record):
+                    if self._reader is None:
+                        self._before = self._given
+                        self._given = record
                         return record
-                    record = self._kind.__new__(self._kind)
+                    if self._reader.read(record):
+                        return record
+                    record = self._blank()
             self._walk = None
+
+    def _blank(self) -> ShareRecord:
+        """To be filled: what a reader makes of a record is its own, so its records are always new."""
+        record = self._before
+        if record is not None and memory.is_unshared(record):
+            return record
+        return ShareRecord.__new__(ShareRecord) if self._reader is None else self._kind.__new__(self._kind)
 
     def _open_next(self) -> RecordWalk | None:
         batches = self._batch.batches

@@ -5,6 +5,17 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+        #define kshare_is_unshared(one) 0
+    #else
+        #define kshare_is_unshared(one) (Py_REFCNT(one) == 2)
+    #endif
+    """
+    bint kshare_is_unshared(object one) noexcept
+
+
 cdef extern from "Python.h":
     Py_buffer* PyMemoryView_GET_BUFFER(object view)
 
@@ -103,3 +114,7 @@ cdef inline int64_t wrapped(int64_t number) noexcept nogil:
 
 cdef inline bytes kept(memoryview view):
     return <bytes> view
+
+
+cdef inline bint is_unshared(object one) noexcept:
+    return kshare_is_unshared(one)

@@ -1,4 +1,4 @@
-"""The few things that compiled code does differently with bytes: read them, write them, copy them.
+"""The few things that compiled code does differently: with bytes read, write and copy them, with objects count users.
 
 Everything compiled is plain Python with a `.pxd` beside it that gives C types to what the `.py` says. These functions
 are the one exception: `memory.pxd` has a C body for each, which compiled callers get inlined; here are the bodies that
@@ -91,3 +91,8 @@ def kept(view: memoryview) -> memoryview:
     collection: they come and go by the thousand. Nothing but keeping may be done with it.
     """
     return view
+
+
+def is_unshared(one: object) -> bool:
+    """Whether nobody knows it but the caller's variable and the attribute that it came from. Compiled code can tell."""
+    return False

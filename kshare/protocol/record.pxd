@@ -15,7 +15,6 @@ cdef number_and_position read_number(
 ) noexcept nogil
 
 
-@cython.freelist(8)
 cdef class Record:
     cdef bytes _kept
     cdef const unsigned char* _data

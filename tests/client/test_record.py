@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from kshare.client.record import ShareBatch, held_spans, mark_gaps
+from kshare.client import record as record_module
+from kshare.client.record import ShareBatch, ShareRecord, held_spans, mark_gaps
 from kshare.errors import AcknowledgeError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, Tally
+from tests.helpers.uncompiled import is_compiled
 
 P = (b"t" * 16, 3)
 
@@ -134,6 +138,32 @@ def test_records_carry_what_the_producer_sent() -> None:
     assert (record.key, record.value, record.timestamp, record.has_append_time) == (b"k", None, 1234, False)
     assert record.headers == (("a", b"1"), ("b", None))
     assert repr(record) == "ShareRecord(orders[3]@5, delivery 1)"
+
+
+def test_records_that_somebody_keeps_stay_what_they_are() -> None:
+    made = share_batch(Lease(P, 0, 29, 1), batches(list(range(30))))
+    kept: list[ShareRecord] = []
+    accepts: list[Callable[[], None]] = []
+    for record in made:
+        if record.offset % 3 == 0:
+            kept.append(record)
+        elif record.offset % 5 == 0:
+            accepts.append(record.accept)
+    assert [(one.offset, one.value) for one in kept] == [(n, b"value %d" % n) for n in range(0, 30, 3)]
+    for accept in accepts:
+        accept()
+    assert [n for n, state in enumerate(made.lease.states) if state == ACCEPT] == [5, 10, 20, 25]
+
+
+def test_a_record_that_nobody_keeps_is_filled_again_where_it_can_be_told() -> None:
+    made = share_batch(Lease(P, 0, 29, 1), batches(list(range(30))))
+    seen: set[int] = set()
+    takers: list[ShareRecord] = []
+    for record in made:
+        seen.add(id(record))
+        # Gets the memory of a record that was given back, so that none has it again by chance.
+        takers.append(ShareRecord.__new__(ShareRecord))
+    assert (len(seen) == 2) is is_compiled(record_module)
 
 
 def test_a_lease_that_is_lost_ends_the_iteration() -> None:
