@@ -2,7 +2,6 @@
 
 Left out, for there they are meant to differ:
 - after offsets were set anew a real leader goes on with the old state until its next write; the embedded one is told
-- a real broker loads a share-partition while it answers without it; the embedded one has it at once
 - asked for the offsets of a partition or a topic that isn't there, a real broker doesn't answer at all
 """
 

@@ -61,16 +61,17 @@ class Shares:
 
     # --- share-partitions
 
-    def led(self, group: str, topic_partition: TopicPartition, node: Node) -> LedPartition:
-        """The share-partition, loaded if need be; raises Refusal."""
+    def led(self, group: str, topic_partition: TopicPartition, node: Node) -> tuple[LedPartition, bool]:
+        """The share-partition, and whether it had to be loaded; raises Refusal."""
         partition = self._parts.cluster.led_partition(*topic_partition, node)
         found = self._led.get((group, partition))
+        is_cold = found is None
         if found is None:
             with self._parts.counters.partition_loads.measured():
                 found = LedPartition(group, partition, self._parts, self._drop)
             self._led[group, partition] = found
             partition.moved.listen(found.give_up)
-        return found
+        return found, is_cold
 
     def find(self, group: str, topic_partition: TopicPartition, node: Node) -> LedPartition:
         """The share-partition as it was loaded for a fetch; raises Refusal if it wasn't."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.integration.conversation import (
+    cold_scripts,
     delivery_scripts,
     group_scripts,
     offset_scripts,
@@ -18,7 +19,14 @@ Script = Callable[[Talk], None]
 
 SCRIPTS: dict[str, Script] = {
     script.__name__: script
-    for module in (state_scripts, group_scripts, offset_scripts, session_scripts, delivery_scripts)
+    for module in (
+        state_scripts,
+        group_scripts,
+        offset_scripts,
+        session_scripts,
+        cold_scripts,
+        delivery_scripts,
+    )
     for script in module.SCRIPTS
 }
 
