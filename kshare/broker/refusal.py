@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kshare.protocol.error_codes import ErrorCode
 
+NOT_HOSTED = "This server does not host this topic-partition."
+"""Kafka's text for UNKNOWN_TOPIC_OR_PARTITION."""
+
 
 class Refusal(Exception):
     """Never leaves the broker: whoever asked gets its code in the answer."""

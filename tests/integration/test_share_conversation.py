@@ -2,7 +2,7 @@
 
 Left out, for there they are meant to differ:
 - after offsets were set anew a real leader goes on with the old state until its next write; the embedded one is told
-- asked for the offsets of a partition or a topic that isn't there, a real broker doesn't answer at all
+- asked for the offsets of a partition that isn't there, a real broker doesn't answer at all
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import Refusal
+from kshare.broker.refusal import NOT_HOSTED, Refusal
 from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
@@ -26,7 +26,7 @@ async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterSha
     try:
         call.need(Operation.READ, On.GROUP, request.group_id)
         if not request.group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refusal(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
         check_coordinator(call, request.group_id)
         group = _idle_group(request, call)
     except Refusal as refusal:
@@ -42,8 +42,9 @@ def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGrou
     if groups.has(request.group_id):
         group = groups.find(request.group_id)
         if group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
         return group
+    groups.check_kind(request.group_id)
     if any(call.broker.cluster.find(topic.topic_name) for topic in request.topics):
         return groups.find_or_make(request.group_id)
     return None
@@ -55,9 +56,7 @@ def _alter_topic(group: ShareGroup | None, name: str, asked: list[AskedRow], cal
         return Topic(name, partitions=rows)
     topic = call.broker.cluster.find(name)
     if topic is None or group is None:
-        rows = [
-            Row(row.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic") for row in asked
-        ]
+        rows = [Row(row.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED) for row in asked]
         return Topic(name, partitions=rows)
     return Topic(name, topic.id, [_alter(group, topic.id, row, call) for row in asked])
 
@@ -68,6 +67,6 @@ def _alter(group: ShareGroup, topic_id: bytes, asked: AskedRow, call: Call) -> R
         partition = call.broker.cluster.partition(topic_id, index)
         call.broker.share_groups.initialize(group, topic_id, index, asked.start_offset)
     except Refusal as refusal:
-        return Row(index, refusal.code, refusal.message or "no such partition")
+        return Row(index, refusal.code, refusal.message or NOT_HOSTED)
     call.broker.shares.reload(group.id, partition)
     return Row(index)

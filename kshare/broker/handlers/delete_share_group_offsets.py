@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import Refusal
+from kshare.broker.refusal import NOT_HOSTED, Refusal
 from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
@@ -18,11 +18,11 @@ async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteS
     try:
         call.need(Operation.DELETE, On.GROUP, request.group_id)
         if not request.group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+            raise Refusal(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
         check_coordinator(call, request.group_id)
         group = call.broker.share_groups.find(request.group_id)
         if group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     except Refusal as refusal:
         return DeleteShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
     rows = [_delete(group, topic.topic_name, call) for topic in request.topics]
@@ -34,7 +34,8 @@ def _delete(group: ShareGroup, name: str, call: Call) -> Row:
         return Row(name, error_code=On.TOPIC.refusal, error_message="not allowed")
     topic = call.broker.cluster.find(name)
     if topic is None or topic.id not in group.ready:
-        return Row(name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message="no such topic")
+        reason = NOT_HOSTED if topic is None else "There is no offset information to delete."
+        return Row(name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
     try:
         call.broker.share_groups.forget_partitions(group, topic)
     except Refusal as refusal:

@@ -22,7 +22,8 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
     group = call.broker.classic_groups.describe(group_id)
     if group.state is GroupState.DEAD:
         if call.version >= _NOT_FOUND_SINCE:
-            reason = f"Group {group_id} not found."
+            is_other = call.broker.groups.kind_of(group_id) is not None
+            reason = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
             return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, reason, group_id, group.state)
         return DescribedGroup(group_id=group_id, group_state=group.state)
     is_stable = group.state is GroupState.STABLE

@@ -30,8 +30,9 @@ async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Descr
 def _described(asked: AskedGroup, call: Call) -> Group:
     try:
         call.need(Operation.DESCRIBE, On.GROUP, asked.group_id)
-        if not asked.group_id:
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a group id is needed")
+        if not asked.group_id and asked.topics is not None:
+            reason = "The server experienced an unexpected error when processing the request."
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         check_coordinator(call, asked.group_id)
     except Refusal as refusal:
         return Group(asked.group_id, error_code=refusal.code, error_message=refusal.message)
@@ -60,8 +61,7 @@ def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
         return Topic(name, partitions=[Row(index, -1, error_code=On.TOPIC.refusal) for index in indexes])
     topic = call.broker.cluster.find(name)
     if topic is None:
-        rows = [Row(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in indexes]
-        return Topic(name, partitions=rows)
+        return Topic(name, partitions=[Row(index, UNKNOWN_START) for index in indexes])
     return Topic(name, topic.id, [_row(group_id, topic.id, index, call) for index in indexes])
 
 
@@ -69,7 +69,7 @@ def _row(group_id: str, topic_id: bytes, index: int, call: Call) -> Row:
     try:
         state = call.broker.share_states.summary((group_id, topic_id, index))
     except Refusal as refusal:
-        return Row(index, error_code=refusal.code, error_message=refusal.message)
+        return Row(index, UNKNOWN_START, error_code=refusal.code, error_message=refusal.message)
     return Row(index, state.start, state.leader_epoch, _lag(state, topic_id, index, call))
 
 

@@ -50,7 +50,7 @@ def _member(member: GroupMember, call: Call) -> Member:
         member.rack,
         member.epoch,
         member.client_id,
-        member.host,
+        f"/{member.host}",  # as Java writes an address without a name
         member.topics,
         _assigned(member, call),
     )

@@ -55,19 +55,20 @@ def check_coordinator(call: Call, group: str) -> None:
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
+    """Raises Refusal, in Kafka's words."""
     if not request.group_id.strip():
-        raise _invalid("a group id is needed")
+        raise _invalid("GroupId can't be empty.")
     if not request.member_id.strip():
-        raise _invalid("a member id is needed")
+        raise _invalid("MemberId can't be empty." if request.member_id else None)
     if request.rack_id is not None and not request.rack_id.strip():
-        raise _invalid("a rack has a name")
+        raise _invalid("RackId can't be empty.")
     if request.member_epoch == JOIN and not request.subscribed_topic_names:
-        raise _invalid("who joins says which topics it wants")
+        raise _invalid("SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEAVE:
-        raise _invalid(f"there is no member epoch {request.member_epoch}")
+        raise _invalid("MemberEpoch is invalid.")
 
 
-def _invalid(reason: str) -> Refusal:
+def _invalid(reason: str | None) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, reason)
 
 

@@ -85,13 +85,20 @@ class ShareGroup:
 
     def check(self, beat: Beat) -> None:
         """Raises Refusal for a member that isn't one, or isn't at this epoch."""
-        member = self.members.get(beat.member_id)
+        member = self.member(beat.member_id)
+        if beat.epoch > member.epoch:
+            raise _fenced(f"a greater member epoch ({beat.epoch})", member, "")
+        if 0 < beat.epoch < member.epoch and beat.epoch != member.previous_epoch:
+            before = f", and it does not match the previous member epoch ({member.previous_epoch})"
+            raise _fenced(f"a smaller member epoch ({beat.epoch})", member, before)
+
+    def member(self, member_id: str) -> Member:
+        """Raises Refusal, in Kafka's words, for one that isn't there."""
+        member = self.members.get(member_id)
         if member is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-        if beat.epoch > member.epoch or (
-            0 < beat.epoch < member.epoch and beat.epoch != member.previous_epoch
-        ):
-            raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, f"the member is at epoch {member.epoch}")
+            reason = f"Member {member_id} is not a member of group {self.id}."
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, reason)
+        return member
 
     def heartbeat(
         self, beat: Beat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
@@ -176,3 +183,12 @@ class ShareGroup:
     def set_ready(self, partition: TopicPartition) -> None:
         topic_id, index = partition
         self.ready.setdefault(topic_id, set()).add(index)
+
+
+def _fenced(what: str, member: Member, addition: str) -> Refusal:
+    """In Kafka's words."""
+    return Refusal(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has {what} than the one known by the group coordinator ({member.epoch}){addition}. "
+        "The member must abandon all its partitions and rejoin.",
+    )

@@ -58,17 +58,19 @@ class ShareGroups:
         return self._by_id.values()
 
     def find(self, group_id: str) -> ShareGroup:
+        """GROUP_ID_NOT_FOUND if there is none; the texts are Kafka's, here and below, for clients show them."""
         group = self._by_id.get(group_id)
         if group is None:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {group_id}")
+            self.check_kind(group_id)
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def heartbeat(self, group_id: str, beat: Beat) -> Answer:
         """Raises Refusal."""
+        if beat.epoch == LEAVE:
+            return self._leave(self.find(group_id), beat)
         if beat.epoch != 0:
-            group = self.find(group_id)
-            if beat.epoch == LEAVE:
-                return self._leave(group, beat)
+            group = self._joined(group_id)
             group.check(beat)
         else:
             group = self.find_or_make(group_id)
@@ -85,10 +87,20 @@ class ShareGroups:
 
     def find_or_make(self, group_id: str) -> ShareGroup:
         """GROUP_ID_NOT_FOUND where the name belongs to another kind of group."""
+        self.check_kind(group_id)
+        return self._by_id.setdefault(group_id, ShareGroup(group_id))
+
+    def _joined(self, group_id: str) -> ShareGroup:
+        """The group of a member that stays: Kafka says it in other words if there is none."""
+        if self._groups.kind_of(group_id) is None:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        return self.find(group_id)
+
+    def check_kind(self, group_id: str) -> None:
+        """Raises Refusal if there is such a group, of another kind."""
         kind = self._groups.kind_of(group_id)
         if kind is not None and kind is not self:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id} is no share group")
-        return self._by_id.setdefault(group_id, ShareGroup(group_id))
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def restore(self) -> None:
         """After a restart: groups are what has states, and none of them begins anew. Members have to join again."""
@@ -109,15 +121,17 @@ class ShareGroups:
             self._states.delete((group.id, topic.id, index))
 
     def _leave(self, group: ShareGroup, beat: Beat) -> Answer:
-        if beat.member_id not in group.members:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.member(beat.member_id)
         group.remove(beat.member_id)
         return Answer(LEAVE, None)
 
     def _check_room(self, group: ShareGroup, member_id: str) -> None:
         most = self._configs.broker_number("group.share.max.size")
         if member_id not in group.members and len(group.members) >= most:
-            raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{most} members are the most")
+            raise Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The share group has reached its maximum capacity of {most} members.",
+            )
 
     def _keep_alive(self, group: ShareGroup, member: Member, now: int) -> None:
         is_watched = member.silent_at > 0

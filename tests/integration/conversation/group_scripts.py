@@ -6,9 +6,12 @@ from typing import Any
 
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
+    AlterShareGroupOffsetsRequest,
     CreatePartitionsRequest,
     DeleteGroupsRequest,
+    DeleteShareGroupOffsetsRequest,
     DeleteTopicsRequest,
+    DescribeGroupsRequest,
     JoinGroupRequest,
     ListGroupsRequest,
     ShareGroupDescribeRequest,
@@ -142,6 +145,11 @@ def other_kinds_of_groups(talk: Talk) -> None:
     beat(talk, two, 0, [topic])
     beat(talk, two, 3)
     describe(talk, other)
+    beat(talk, two, -1)
+    alter = AlterShareGroupOffsetsRequest(other, [])
+    delete = DeleteShareGroupOffsetsRequest(other, [])
+    for request in (alter, delete, DescribeGroupsRequest([group, talk.name("missing")])):
+        talk.ask(request)
     listed = talk.quietly(ListGroupsRequest(types_filter=["share"]))
     found = [each for each in listed.groups if each.group_id == group]
     talk.note("listed", [(each.protocol_type, each.group_state, each.group_type) for each in found])

@@ -51,6 +51,8 @@ def unknown_groups_and_topics(talk: Talk) -> None:
     show(talk, group)
     show(talk, group, {topic: [0]})
     show(talk, "", {topic: [0]})
+    show(talk, "")
+    show(talk, group, {missing: [0]})
     show(talk, group, {})
     talk.ask(DescribeShareGroupOffsetsRequest([]))
     alter(talk, "", {topic: {0: 1}})
