@@ -223,3 +223,15 @@ TABLES: dict[Resource, dict[str, Setting]] = {
     Resource.BROKER: {each.name: each for each in BROKER_SETTINGS},
     Resource.GROUP: {each.name: each for each in GROUP_SETTINGS},
 }
+
+MIN_LOCK_MS = "group.share.min.record.lock.duration.ms"
+
+
+def common_settings(min_lock_ms: int | None, auto_create_topics: bool | None) -> dict[str, str]:
+    """Broker settings for what tests choose most often; None for what wasn't chosen."""
+    settings = {}
+    if min_lock_ms is not None:
+        settings[MIN_LOCK_MS] = str(min_lock_ms)
+    if auto_create_topics is not None:
+        settings["auto.create.topics.enable"] = str(auto_create_topics).lower()
+    return settings

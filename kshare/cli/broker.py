@@ -28,10 +28,13 @@ def run(arguments: list[str]) -> int:
     """Until it is told to stop; the exit code."""
     try:
         chosen = _parser().parse_args(arguments)
-        from kshare.broker import program  # help comes without it
+        # Help comes without these.
+        from kshare.broker import program
+        from kshare.broker.settings import common_settings
 
         topics = dict(map(program.topic, chosen.topic))
         settings = dict(map(_pair, chosen.setting))
+        settings |= common_settings(chosen.min_lock_ms, chosen.auto_create_topics)
     except (NotUnderstood, ValueError) as problem:
         return _fail(problem, 2)
     choice = program.Choice(
@@ -82,6 +85,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="of Kafka's broker settings; may be said again",
     )
+    add(
+        "--min-lock-ms",
+        type=_milliseconds,
+        metavar="MS",
+        help="shortest record lock that a group may choose (15000)",
+    )
+    add(
+        "--no-auto-create-topics",
+        dest="auto_create_topics",
+        action="store_false",
+        default=None,
+        help="don't create topics that clients ask for",
+    )
     add("--metrics-port", type=_port, metavar="PORT", help="serve GET /metrics for Prometheus there")
     return parser
 
@@ -92,6 +108,10 @@ def _port(text: str) -> int:
 
 def _count(text: str) -> int:
     return _number(text, range(1, 1000))
+
+
+def _milliseconds(text: str) -> int:
+    return _number(text, range(1, 1 << 31))
 
 
 def _number(text: str, allowed: range) -> int:

@@ -23,7 +23,7 @@ from kshare.broker.faults import Faults
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
-from kshare.broker.settings import Resource
+from kshare.broker.settings import MIN_LOCK_MS, Resource, common_settings
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 QUICK_SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
-    "group.share.min.record.lock.duration.ms": "1000",
+    MIN_LOCK_MS: "1000",
     "group.share.min.session.timeout.ms": "1000",
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "3",
@@ -48,7 +48,7 @@ its partitions at once."""
 
 
 class Broker:
-    """A cluster of embedded nodes. Topics are made when they are first written to, as Kafka does by default."""
+    """A cluster of embedded nodes."""
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Broker:
         nodes: int = 1,
         release: str = DEFAULT_RELEASE,
         settings: Mapping[str, str] | None = None,
+        min_lock_ms: int | None = None,
+        auto_create_topics: bool | None = None,
         clock: Clock | None = None,
         data_dir: str | Path | None = None,
         users: Mapping[str, str] | None = None,
@@ -64,12 +66,14 @@ class Broker:
     ) -> None:
         """`topics` maps names to numbers of partitions; `settings` are Kafka's broker settings.
 
+        `min_lock_ms` is the shortest record lock that a group may choose: 1,000 ms here, 15,000 in Kafka.
+        Topics are created when a client first asks for them, as Kafka does by default, unless `auto_create_topics`
+        is False. Both go before what `settings` says.
         With `data_dir` everything is kept there, and found again by the next broker that is given it.
         With `users` (name → password) clients log in by SASL PLAIN or SCRAM; with `tls` they encrypt.
         """
-        self.state = State(
-            nodes=nodes, clock=clock, settings={**QUICK_SETTINGS, **(settings or {})}, release=release
-        )
+        chosen = {**QUICK_SETTINGS, **(settings or {}), **common_settings(min_lock_ms, auto_create_topics)}
+        self.state = State(nodes=nodes, clock=clock, settings=chosen, release=release)
         """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
         self.release = release
         self._data_dir = data_dir

@@ -1,32 +1,64 @@
 """pytest fixtures: `kshare_broker`, one node, and `kshare_cluster`, three. Both are fresh for each test.
 
+`@pytest.mark.kshare_broker(...)` takes the options of `kshare.testing.Broker` for one test, class or module; the ini
+option `kshare_broker_settings` takes Kafka's broker settings for all tests.
+
 Installed with kshare; nothing is loaded before a test asks for one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from kshare.testing import Broker
 
+_MARKER, _INI = "kshare_broker", "kshare_broker_settings"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(_INI, "broker settings of kshare's embedded broker, one name=value a line", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{_MARKER}(**options): options of kshare.testing.Broker for this test"
+    )
+
+
+def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The nearest marker's, over those of the ini file."""
+    settings: dict[str, str] = {}
+    for line in request.config.getini(_INI):
+        name, is_there, value = line.partition("=")
+        if not is_there:
+            raise pytest.UsageError(f"{_INI}: {line!r} has no =")
+        settings[name.strip()] = value.strip()
+    options: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers(_MARKER))):
+        if marker.args:
+            raise pytest.UsageError(f"{_MARKER}: options have names, {marker.args[0]!r} has none")
+        options |= marker.kwargs
+    options["settings"] = settings | dict(options.get("settings", {}))
+    return options
+
 
 @pytest.fixture
-def kshare_broker() -> Iterator[Broker]:
+def kshare_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """An embedded broker; clients connect to `kshare_broker.bootstrap`."""
     from kshare.testing import Broker
 
-    with Broker() as broker:
+    with Broker(**_options(request)) as broker:
         yield broker
 
 
 @pytest.fixture
-def kshare_cluster() -> Iterator[Broker]:
+def kshare_cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """Three embedded nodes, whose leaders and coordinators can be moved and stopped."""
     from kshare.testing import Broker
 
-    with Broker(nodes=3) as cluster:
+    with Broker(**{"nodes": 3, **_options(request)}) as cluster:
         yield cluster

@@ -56,6 +56,20 @@ def test_it_has_the_topics_and_settings_and_ends_when_told_to(end: signal.Signal
         assert process.wait(DEADLINE) == 0
 
 
+def test_what_tests_choose_most_often_has_options_of_its_own() -> None:
+    names = ["group.share.min.record.lock.duration.ms", "auto.create.topics.enable"]
+    for chosen, expected in (
+        ((), ["15000", "true"]),
+        (("--min-lock-ms", "200", "--no-auto-create-topics"), ["200", "false"]),
+        (("--min-lock-ms", "200", "--setting", f"{names[0]}=300"), ["200", "true"]),
+    ):
+        with running(*chosen) as (_, (address,)), plain_client(address) as client:
+            resources = [DescribeConfigsResource(_BROKER, "1", names)]
+            (result,) = client.ask(DescribeConfigsRequest(resources)).results
+            found = {entry.name: entry.value for entry in result.configs}
+            assert [found[name] for name in names] == expected
+
+
 def test_metrics_are_where_it_says() -> None:
     with running("--metrics-port", "0") as (process, _):
         assert process.stdout is not None

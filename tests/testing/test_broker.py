@@ -17,8 +17,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
-from kshare.protocol.messages import AlterShareGroupOffsetsRequest
+from kshare.broker.refusal import Refusal
+from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.testing import Broker, ManualClock
 from tests.helpers.plain_client import plain_client
 
@@ -219,3 +221,20 @@ def test_a_thousand_starts_would_be_bearable() -> None:
     for _ in range(200):
         with Broker():
             pass
+
+
+@pytest.mark.parametrize("auto_create_topics", [True, False])
+def test_topics_are_created_for_clients_unless_that_is_off(auto_create_topics: bool) -> None:
+    with Broker(auto_create_topics=auto_create_topics) as broker:
+        host, port = broker.bootstrap.split(":")
+        with plain_client((host, int(port))) as client:
+            wanted = MetadataRequest([MetadataRequestTopic(name="misspelt")], allow_auto_topic_creation=True)
+            client.ask(wanted)
+        assert ("misspelt" in broker.call(lambda: set(broker.state.cluster.topics))) is auto_create_topics
+
+
+def test_the_shortest_lock_is_chosen() -> None:
+    with Broker(min_lock_ms=200) as broker:
+        broker.set_group_config("workers", {"share.record.lock.duration.ms": "200"})
+        with pytest.raises(Refusal, match="200"):
+            broker.set_group_config("workers", {"share.record.lock.duration.ms": "199"})

@@ -146,10 +146,9 @@ def other_kinds_of_groups(talk: Talk) -> None:
     beat(talk, two, 3)
     describe(talk, other)
     beat(talk, two, -1)
-    alter = AlterShareGroupOffsetsRequest(other, [])
-    delete = DeleteShareGroupOffsetsRequest(other, [])
-    for request in (alter, delete, DescribeGroupsRequest([group, talk.name("missing")])):
-        talk.ask(request)
+    talk.ask(AlterShareGroupOffsetsRequest(other, []))
+    talk.ask(DeleteShareGroupOffsetsRequest(other, []))
+    talk.ask(DescribeGroupsRequest([group, talk.name("missing")]))
     listed = talk.quietly(ListGroupsRequest(types_filter=["share"]))
     found = [each for each in listed.groups if each.group_id == group]
     talk.note("listed", [(each.protocol_type, each.group_state, each.group_type) for each in found])

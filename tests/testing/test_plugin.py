@@ -1,0 +1,84 @@
+"""The pytest plugin as users have it: in a run of its own, beside an ini file and a test module."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+DEADLINE_S = 120
+_SETTING = "share.record.lock.duration.ms"
+
+
+def run(folder: Path, ini: str, module: str) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers -p no:cacheprovider\n{ini}")
+    (folder / "test_it.py").write_text(module)
+    command = [sys.executable, "-m", "pytest", "-q", str(folder)]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+
+
+def test_a_marker_takes_the_options_of_the_broker(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "",
+        f"""
+import pytest
+
+pytestmark = pytest.mark.kshare_broker(topics={{"orders": 2}}, min_lock_ms=700)
+
+@pytest.mark.kshare_broker(min_lock_ms=200)
+def test_one(kshare_broker):
+    kshare_broker.set_group_config("g", {{"{_SETTING}": "200"}})
+    assert len(kshare_broker.state.cluster.topics["orders"].partitions) == 2
+
+@pytest.mark.kshare_broker(min_lock_ms=200, nodes=2)
+def test_several(kshare_cluster):
+    kshare_cluster.set_group_config("g", {{"{_SETTING}": "200"}})
+    assert len(kshare_cluster.state.cluster.nodes) == 2
+
+def test_of_the_module(kshare_broker):
+    with pytest.raises(Exception, match="700"):
+        kshare_broker.set_group_config("g", {{"{_SETTING}": "200"}})
+""",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_the_ini_file_sets_what_holds_for_all_tests(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "kshare_broker_settings =\n    group.share.min.record.lock.duration.ms = 200\n"
+        "    auto.create.topics.enable=false\n",
+        f"""
+import pytest
+
+def test_it(kshare_broker):
+    kshare_broker.set_group_config("g", {{"{_SETTING}": "200"}})
+    assert kshare_broker.state.configs.broker("auto.create.topics.enable") == "false"
+
+@pytest.mark.kshare_broker(settings={{"auto.create.topics.enable": "true"}})
+def test_a_marker_goes_before_it(kshare_broker):
+    kshare_broker.set_group_config("g", {{"{_SETTING}": "200"}})
+    assert kshare_broker.state.configs.broker("auto.create.topics.enable") == "true"
+
+@pytest.mark.kshare_broker(min_lock_ms=300)
+def test_so_does_an_option(kshare_broker):
+    with pytest.raises(Exception, match="300"):
+        kshare_broker.set_group_config("g", {{"{_SETTING}": "200"}})
+""",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_a_line_without_a_value_is_named(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "kshare_broker_settings = num.partitions\n",
+        "def test_it(kshare_broker): pass\n",
+    )
+    assert done.returncode != 0
+    assert "kshare_broker_settings: 'num.partitions' has no =" in done.stdout
