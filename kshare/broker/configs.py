@@ -21,6 +21,8 @@ class Configs:
 
     def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
         self.changed = Signal()
+        self.version = 0
+        """Another one after every change, for whoever keeps what was read here."""
         self.static: dict[str, str] = {}
         self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
         for name, value in (broker_settings or {}).items():
@@ -95,11 +97,15 @@ class Configs:
             self.chosen[resource, of] = dict(values)
         else:
             self.chosen.pop((resource, of), None)
-        self.changed.fire()
+        self._tell()
 
     def forget(self, resource: Resource, of: str) -> None:
         if self.chosen.pop((resource, of), None) is not None:
-            self.changed.fire()
+            self._tell()
+
+    def _tell(self) -> None:
+        self.version += 1
+        self.changed.fire()
 
     def of(self, resource: Resource, of: str) -> dict[str, str]:
         """What was chosen, as a copy."""

@@ -32,6 +32,40 @@ class Signal:
             call()
 
 
+class Offer(Signal):
+    """A signal for what one listener may take from all others: it calls one of them, who has listened longest.
+
+    Whoever was called, or stops to listen for another reason, looks at what there is, and calls `pass_on` if something
+    is left. So a hundred long polls on one partition cost as much as one. Each listener is called once a `fire`.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[Callable[[], None], None] = {}
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._listeners)
+
+    def fire(self) -> None:
+        self._next = dict(self._listeners)
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        while self._next:
+            call = next(iter(self._next))
+            del self._next[call]
+            if call in self._listeners:
+                call()
+                return
+
+    def fire_all(self) -> None:
+        """For what concerns everybody."""
+        super().fire()
+
+
 async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> bool:
     """Waits until one of the signals fires (True) or the clock shows `until` (False).
 

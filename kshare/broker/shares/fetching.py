@@ -53,7 +53,12 @@ class ShareFetching:
         """What each partition of the session gives; raises Refusal when the session went on without us."""
         if self._wish.max_records <= 0:
             return {}
-        deadline = self._call.now + self._wish.max_wait_ms
+        try:
+            return await self._wait_for_records(self._call.now + self._wish.max_wait_ms)
+        finally:
+            self._pass_on()
+
+    async def _wait_for_records(self, deadline: int) -> Found:
         while True:
             self._check_session()
             self._open()
@@ -65,6 +70,7 @@ class ShareFetching:
                 continue
             if not self._led:
                 return self._found
+            self._pass_on()
             if not await self._call.wait(self._signals(), deadline):
                 break
         if self._call.connection.is_open:
@@ -132,7 +138,11 @@ class ShareFetching:
             self._found[topic_partition] = handout
         return has_some or bool(moved)
 
+    def _pass_on(self) -> None:
+        """Another fetch may want what this one left, or couldn't use."""
+        for led in self._led.values():
+            led.pass_on()
+
     def _signals(self) -> Iterator[Signal]:
         for led in self._led.values():
-            yield led.changed
-            yield led.partition.log.appended
+            yield led.available

@@ -21,7 +21,7 @@ from kshare.broker.shares.offset_reset import first_start
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
 from kshare.broker.shares.share_partition import StateBatch as KnownBatch
 from kshare.broker.shares.surroundings import Surroundings
-from kshare.broker.signals import Signal
+from kshare.broker.signals import Offer
 from kshare.protocol.error_codes import ErrorCode
 
 _AFTER_WRITE = {
@@ -60,12 +60,14 @@ class LedPartition:
     ) -> None:
         self.group = group
         self.partition = partition
-        self.changed = Signal()
-        """Fires when records may have become available, and when this is given up."""
+        self.available = Offer()
+        """Fires when there are records, for one waiting fetch after the other, and for all when this is given up."""
         self._parts = parts
         self._give_up = give_up
         self._leader_epoch = partition.leader_epoch
         self._timer: Timer | None = None
+        self._limits: tuple[int, Limits] | None = None
+        """For which version of the configuration."""
         self.key = (group, partition.topic.id, partition.index)
         try:
             known = parts.states.read(self.key, self._leader_epoch)
@@ -78,18 +80,22 @@ class LedPartition:
         self.shared = SharePartition(
             max(start, 0), [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in known.batches]
         )
+        partition.log.appended.listen(self.offer)
 
     # --- what the group's configuration says now
 
     @property
     def limits(self) -> Limits:
         configs, group = self._parts.configs, self.group
-        return Limits(
-            configs.group_number(group, "share.delivery.count.limit"),
-            configs.group_number(group, "share.record.lock.duration.ms"),
-            configs.group_number(group, "share.partition.max.record.locks"),
-            self._parts.since_4_2,
-        )
+        if self._limits is None or self._limits[0] != configs.version:
+            limits = Limits(
+                configs.group_number(group, "share.delivery.count.limit"),
+                configs.group_number(group, "share.record.lock.duration.ms"),
+                configs.group_number(group, "share.partition.max.record.locks"),
+                self._parts.since_4_2,
+            )
+            self._limits = configs.version, limits
+        return self._limits[1]
 
     @property
     def is_committed_only(self) -> bool:
@@ -104,8 +110,25 @@ class LedPartition:
             return False
         has_moved = self.shared.move_start(log.start_offset)
         if has_moved:
-            self.changed.fire()
+            self.offer()
         return has_moved
+
+    def has_some(self) -> bool:
+        """Whether a fetch would find something to do here."""
+        log, begin = self.partition.log, self.shared.window.next_available()
+        if begin < log.start_offset:
+            return True
+        return begin < log.readable_end(self.is_committed_only) and self.shared.can_acquire(self.limits)
+
+    def offer(self) -> None:
+        """Wakes who has waited longest if there is something: afterwards it has to `pass_on`."""
+        if self.available.is_awaited and self.has_some():
+            self.available.fire()
+
+    def pass_on(self) -> None:
+        """Wakes the next one if something is left."""
+        if self.available.is_awaited and self.has_some():
+            self.available.pass_on()
 
     def look(self, max_bytes: int, most: int) -> Look:
         """What a fetch of so many records would read now; nothing where nothing may be acquired."""
@@ -205,7 +228,7 @@ class LedPartition:
             self._commit(change)
         except Refusal:
             self.shared.apply(change, self._parts.clock.now(), self.limits)
-            self.changed.fire()
+            self.offer()
 
     def _commit(self, change: Change) -> None:
         if change.settled:
@@ -216,7 +239,7 @@ class LedPartition:
             self._parts.dead_letters.bury(self.group, self.partition, change.buried)
         self.shared.apply(change, self._parts.clock.now(), self.limits)
         self._arm()
-        self.changed.fire()
+        self.offer()
 
     def _write(self, change: Change) -> None:
         window, rows = self.shared.window, change.batches
@@ -250,8 +273,9 @@ class LedPartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self.partition.log.appended.forget(self.offer)
         self._give_up(self)
-        self.changed.fire()
+        self.available.fire_all()
 
 
 def _for_members(refusal: Refusal) -> Refusal:

@@ -1,0 +1,153 @@
+"""Members that wait for one partition: who is woken, and that nobody is forgotten. Counted, not timed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from queue import Queue
+
+import pytest
+
+from kshare.broker.shares.led_partition import LedPartition
+from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest
+from kshare.protocol.messages import share_fetch_request as fetch
+from kshare.testing import Broker
+from tests.helpers.plain_client import PlainClient, plain_client
+
+GROUP, TOPIC = "g", "orders"
+MEMBERS = 8
+WAIT_MS = 20_000
+_RECORD_LIMIT = 1
+_DEADLINE_S = 30.0
+
+
+class Crowd:
+    """Members that fetch at the same time; answers come into one queue, in the order in which they arrive."""
+
+    def __init__(self, broker: Broker, stack: ExitStack) -> None:
+        self.answers: Queue[tuple[int, ShareFetchResponse]] = Queue()
+        self.looks = 0
+        self._broker = broker
+        host, port = broker.bootstrap.split(":")
+        self.clients = [stack.enter_context(plain_client((host, int(port)))) for _ in range(MEMBERS)]
+        self._epochs = [0] * MEMBERS
+        for number, client in enumerate(self.clients):
+            client.ask(ShareGroupHeartbeatRequest(GROUP, f"member-{number}", 0, None, [TOPIC]))
+            self._ask(client, self._request(number, wait_ms=0))  # opens the session, and loads the partition
+
+    def park(self, number: int, **options: int) -> None:
+        """A fetch that waits; returns when the broker has looked in vain for it."""
+        before = self.looks
+        request = self._request(number, WAIT_MS, **options)
+
+        def wait() -> None:
+            with suppress(AssertionError, OSError):  # the end hangs up on those who still wait
+                self.answers.put((number, self.clients[number].ask(request)))
+
+        threading.Thread(target=wait, daemon=True).start()
+        self._until(lambda: self.looks > before)
+
+    def settled_looks(self) -> int:
+        """How often the broker has looked for records, once nobody who was woken has still to look."""
+        for _ in range(20):
+            self._broker.call(lambda: None)
+        return self.looks
+
+    def _request(self, number: int, wait_ms: int, **options: int) -> ShareFetchRequest:
+        epoch = self._epochs[number]
+        self._epochs[number] += 1
+        topic = fetch.FetchTopic(self._broker.state.cluster.topics[TOPIC].id, [fetch.FetchPartition(0)])
+        request = ShareFetchRequest(
+            GROUP, f"member-{number}", epoch, wait_ms, topics=[] if epoch else [topic]
+        )
+        request.max_records = request.batch_size = 500
+        request.min_bytes, request.max_bytes = 1, 1 << 20
+        for name, value in options.items():
+            setattr(request, name, value)
+        return request
+
+    def _ask(self, client: PlainClient, request: ShareFetchRequest) -> None:
+        assert client.ask(request).error_code == 0
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if self._broker.call(is_so):
+                return
+        raise AssertionError("the broker never looked for the fetch")
+
+    def next(self) -> tuple[int, list[tuple[int, int]]]:
+        """Who was answered next, and what it acquired."""
+        number, answer = self.answers.get(timeout=_DEADLINE_S)
+        assert answer.error_code == 0, answer
+        rows = [
+            row for topic in answer.responses for part in topic.partitions for row in part.acquired_records
+        ]
+        return number, [(row.first_offset, row.last_offset) for row in rows]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={TOPIC: 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def crowd(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
+    look = LedPartition.look
+    with ExitStack() as stack:
+        crowd = Crowd(broker, stack)
+
+        def counted(self: LedPartition, max_bytes: int, most: int) -> object:
+            crowd.looks += 1
+            return look(self, max_bytes, most)
+
+        monkeypatch.setattr(LedPartition, "look", counted)
+        yield crowd
+        broker.hang_up()
+
+
+def test_a_record_wakes_one_of_those_who_wait(broker: Broker, crowd: Crowd) -> None:
+    for number in range(MEMBERS):
+        crowd.park(number)
+    before = crowd.settled_looks()
+    broker.produce(TOPIC, [b"x"])
+    assert crowd.next() == (0, [(0, 0)])
+    assert crowd.settled_looks() - before == 1
+
+
+def test_what_one_leaves_the_next_gets(broker: Broker, crowd: Crowd) -> None:
+    for number in range(MEMBERS):
+        crowd.park(number, share_acquire_mode=_RECORD_LIMIT, max_records=1)
+    broker.produce(TOPIC, [b"x"] * 3)
+    assert [crowd.next() for _ in range(3)] == [(0, [(0, 0)]), (1, [(1, 1)]), (2, [(2, 2)])]
+
+
+def test_who_has_not_enough_to_be_answered_lets_the_next_look(broker: Broker, crowd: Crowd) -> None:
+    crowd.park(0, min_bytes=100_000)
+    crowd.park(1, min_bytes=100_000)
+    crowd.park(2)
+    broker.produce(TOPIC, [b"x"])
+    assert crowd.next() == (2, [(0, 0)])
+    broker.produce(TOPIC, [b"x" * 100_000])
+    assert crowd.next() == (0, [(1, 1)])
+
+
+def test_who_has_gone_is_passed_over(broker: Broker, crowd: Crowd) -> None:
+    crowd.park(0)
+    crowd.park(1)
+    crowd.clients[0].connection.shutdown(2)
+    broker.produce(TOPIC, [b"x"])
+    assert crowd.next() == (1, [(0, 0)])
+
+
+def test_what_a_session_gives_back_wakes_one(broker: Broker, crowd: Crowd) -> None:
+    crowd.park(0)
+    broker.produce(TOPIC, [b"x"])
+    assert crowd.next() == (0, [(0, 0)])
+    for number in range(1, MEMBERS):
+        crowd.park(number)
+    before = crowd.settled_looks()
+    crowd.clients[0].connection.shutdown(2)
+    assert crowd.next() == (1, [(0, 0)])
+    assert crowd.settled_looks() - before == 1
