@@ -122,7 +122,7 @@ def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
     ]
     show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
     for group, offsets in found:
-        for text in troubles(offsets):
+        for text in troubles(offsets, has_members=bool(group.members)):
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
 
 

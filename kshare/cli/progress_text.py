@@ -11,10 +11,10 @@ from kshare.admin.results import PartitionProgress
 from kshare.cli.wording import counted
 
 
-def troubles(found: Iterable[PartitionProgress]) -> Iterator[str]:
-    """Short enough for a line below a table."""
+def troubles(found: Iterable[PartitionProgress], *, has_members: bool = True) -> Iterator[str]:
+    """Short enough for a line below a table. Without members nobody holds what fills a window."""
     for one in found:
-        if one.is_window_full:
+        if has_members and one.is_window_full:
             yield full_window(one)
         if one.removed:
             yield removed(one)

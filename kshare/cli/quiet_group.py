@@ -59,10 +59,11 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
     lag = sum(_lag(row) for row in rows)
     if lag:
         limit = await WindowLimits(router).of(group)
+        held = "it" if lag == 1 else f"some of them, about {limit} a partition at most"
         return (
             f"nothing yet, though {counted(lag, 'record')} {'is' if lag == 1 else 'are'} not settled: other members "
-            f"may hold some, about {limit} a partition at most (kshare groups describe {group} --members), or "
-            f"locks of members that are gone{''.join(f'; {text}' for text in lost)}"
+            f"may hold {held} (kshare groups describe {group} --members), or locks of members that are gone"
+            f"{''.join(f'; {text}' for text in lost)}"
         )
     reset = {one.name: one.value for one in await configs.group_config(router, group)}.get(_RESET)
     begins = f"It began by {_RESET}={reset}" if reset not in (None, "latest") else "A new group begins there"

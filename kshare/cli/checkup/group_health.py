@@ -102,10 +102,10 @@ def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) ->
         was = earlier.get((one.topic, one.partition))
         if one.removed:
             yield _removed(patient, now, one)
-        if one.is_window_full and was is not None and was.start_offset == one.start_offset:
-            yield _pinned(patient, now, one, settings)
-        elif _lag(one) and not _members_of(now, one):
+        if _lag(one) and not _members_of(now, one):
             idle.append(one)
+        elif one.is_window_full and was is not None and was.start_offset == one.start_offset:
+            yield _pinned(patient, now, one, settings)
         elif _stands_still(was, one):
             yield _standing(now, one)
         if not settings.has_dead_letters:
@@ -124,13 +124,7 @@ def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Se
     group, server = look.group.group, patient.server
     since = how_long(one, time.time())
     members = _members_of(look, one)
-    who = (
-        f"assigned to {_named(members)}, one of which holds that record"
-        if len(members) > 1
-        else f"assigned to {_named(members)} alone, which holds that record"
-        if members
-        else "no member is assigned to it: a lock of one that is gone may be left until it expires"
-    )
+    who = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
     room = (one.window_limit or 0) * 2
     more = (
         [set_command(patient, group, f"{OF_GROUP}={room}")]
@@ -140,10 +134,10 @@ def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Se
     return problem(
         check_of(group),
         f"{full_window(one)}. Nothing new is delivered until offset {one.start_offset} is settled"
-        f"{f'; {since}' if since else ''}. The partition is {who}",
-        f"# have the member accept, release or reject offset {one.start_offset}, or end its process: its locks go back",
+        f"{f'; {since}' if since else ''}. It is held by {who}",
+        f"# have that member accept, reject or release offset {one.start_offset}, or end its process; who it is:",
         f"kshare groups describe {group} --members --bootstrap-server {server}",
-        "# room until then, where it helps (brokers bound it)",
+        "# more room until then, as far as brokers allow it:",
         *more,
     )
 

@@ -27,12 +27,22 @@ async def known(patient: Patient) -> AsyncIterator[Finding]:
         else:
             versions[node] = connection.version_for(ShareAcknowledgeRequest)
     old = [str(node) for node, version in versions.items() if version < _RENEWING]
-    if old and len(old) < len(versions):
+    if not old:
+        return
+    # Futures are completed under a share-partition's lock there, and no longer in 4.2.1, as its code shows.
+    deadlock = (
+        "Kafka 4.1 has a known deadlock in share groups (KAFKA-20505: releasing the records of a session that ends, "
+        "against a fetch), after which a broker answers nothing until it is restarted; upgrade to Kafka 4.2.1 or newer"
+    )
+    if len(old) < len(versions):
         yield warning(
             _CHECK,
-            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed; "
-            "upgrade them",
+            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed, "
+            f"and {deadlock}",
         )
+    else:
+        brokers = f"broker {old[0]} runs" if len(old) == 1 else f"brokers {', '.join(old)} run"
+        yield warning(_CHECK, f"{brokers} Kafka 4.1: {deadlock}")
 
 
 async def switched_on(patient: Patient) -> AsyncIterator[Finding]:

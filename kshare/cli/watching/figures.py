@@ -119,7 +119,7 @@ def _notes(now: Reading, earlier: Mapping[Place, PartitionReading]) -> Iterator[
             if progress is None:
                 continue
             stands = before is not None and before.start == one.start
-            if progress.is_window_full and stands:
+            if group.members and progress.is_window_full and stands:
                 yield f"{one.group}  {full_window(progress)}"
             if progress.removed:
                 yield f"{one.group}  {removed(progress)}"
