@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.checkup.finding import Finding, ok, problem, warning
+from kshare.cli.checkup.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.checkup.patient import Patient
+from kshare.net.connection import Connection
 from kshare.net.share_groups import FEATURE
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 
 _CHECK = "share groups"
 _NEEDED = (ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeRequest)
 _RENEWING = 2
+_METADATA, _METADATA_OF_4_2 = "metadata.version", 29
+# The code of 4.1.2 and 4.2.0 completes a request's future while it holds a share-partition's lock; since 4.2.1 and
+# 4.3.0 it lets go of the lock before.
+_DEADLOCK = (
+    "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
+    "while others fetch), after which a broker answers nothing until it is restarted; upgrade to 4.2.1 or newer"
+)
 
 
 async def known(patient: Patient) -> AsyncIterator[Finding]:
@@ -27,22 +35,24 @@ async def known(patient: Patient) -> AsyncIterator[Finding]:
         else:
             versions[node] = connection.version_for(ShareAcknowledgeRequest)
     old = [str(node) for node, version in versions.items() if version < _RENEWING]
-    if not old:
-        return
-    # Futures are completed under a share-partition's lock there, and no longer in 4.2.1, as its code shows.
-    deadlock = (
-        "Kafka 4.1 has a known deadlock in share groups (KAFKA-20505: releasing the records of a session that ends, "
-        "against a fetch), after which a broker answers nothing until it is restarted; upgrade to Kafka 4.2.1 or newer"
-    )
-    if len(old) < len(versions):
+    if old and len(old) < len(versions):
         yield warning(
             _CHECK,
-            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed, "
-            f"and {deadlock}",
+            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed. "
+            f"They run Kafka 4.1, and {_DEADLOCK}",
         )
-    else:
-        brokers = f"broker {old[0]} runs" if len(old) == 1 else f"brokers {', '.join(old)} run"
-        yield warning(_CHECK, f"{brokers} Kafka 4.1: {deadlock}")
+    elif old:
+        yield warning(_CHECK, f"{_brokers(old)} Kafka 4.1: {_DEADLOCK}")
+    if doubtful := [str(node) for node in versions if _runs_4_2(patient.connections[node])]:
+        yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, of which release isn't told: {_DEADLOCK}")
+
+
+def _runs_4_2(connection: Connection) -> bool:
+    return connection.versions.possible_features.get(_METADATA) == _METADATA_OF_4_2
+
+
+def _brokers(nodes: list[str]) -> str:
+    return f"broker {nodes[0]} runs" if len(nodes) == 1 else f"brokers {', '.join(nodes)} run"
 
 
 async def switched_on(patient: Patient) -> AsyncIterator[Finding]:
