@@ -146,7 +146,7 @@ def test_a_lag_that_nobody_works_on(broker: Broker, run: Kshare) -> None:
     settle(broker, 0, most=10)
     (found,) = health(run)
     assert found["level"] == "warning"
-    assert found["text"] == "it has no members, and 29 records of orders wait"
+    assert found["text"] == "it has no members, and 29 records of orders wait: start its consumers"
 
 
 def test_a_lag_that_nobody_works_on_and_that_rises(broker: Broker, run: Kshare) -> None:

@@ -111,7 +111,7 @@ def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) ->
         if not settings.has_dead_letters:
             yield from _run_out(now, one, settings)
     if idle:
-        yield _unread(patient, before, now, idle)
+        yield _unread(before, now, idle)
     if any(one.window_end is None and _lag(one) for one in now.rows):
         yield unknown(
             check_of(now.group.group),
@@ -151,19 +151,17 @@ def _removed(patient: Patient, look: _Look, one: PartitionProgress) -> Finding:
     )
 
 
-def _unread(patient: Patient, before: _Look, now: _Look, idle: list[PartitionProgress]) -> Finding:
+def _unread(before: _Look, now: _Look, idle: list[PartitionProgress]) -> Finding:
     earlier = {(one.topic, one.partition): _lag(one) for one in before.rows}
     lag = sum(map(_lag, idle))
     rise = lag - sum(earlier.get((one.topic, one.partition), 0) for one in idle)
     names = ", ".join(sorted({one.topic for one in idle}))
-    nobody = "it has no members" if not now.group.members else f"no member is assigned {names}"
+    nobody = f"no member is assigned {names}" if now.group.members else "it has no members"
     grows = f", {rise} more than {_BETWEEN_LOOKS_S:g} s ago" if rise > 0 else ""
-    group = now.group.group
     return warning(
-        check_of(group),
-        f"{nobody}, and {counted(lag, 'record')} of {names} {'waits' if lag == 1 else 'wait'}{grows}",
-        f"kshare consume --group {group} {' '.join(f'--topic {one}' for one in sorted({one.topic for one in idle}))} "
-        f"--bootstrap-server {patient.server}   # or start its consumers",
+        check_of(now.group.group),
+        f"{nobody}, and {counted(lag, 'record')} of {names} {'waits' if lag == 1 else 'wait'}{grows}: "
+        "start its consumers",
     )
 
 
@@ -182,8 +180,7 @@ def _standing(look: _Look, one: PartitionProgress) -> Finding:
         check_of(look.group.group),
         f"{name_of(one)}: {counted(lag, 'record')} {'waits' if lag == 1 else 'wait'} from offset {one.start_offset} "
         f"on, and nothing was settled or released for {quiet}. It is assigned to {_named(members)}: either they hold "
-        "records without settling them, or they don't fetch",
-        "# what they do is seen on the wire: kshare trace",
+        "records without settling them, or they don't fetch: kshare trace shows which",
     )
 
 

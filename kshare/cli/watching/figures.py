@@ -53,9 +53,7 @@ COLUMNS: Mapping[View, tuple[Column, ...]] = {
         Column("TOPIC", "topic", "", False),
         Column("P", "partition", "partition"),
         Column("START", "start", "all records before are settled"),
-        *(_LAG, _AGAIN, _MOST),
-        Column("WINDOW", "window", "offsets in flight, from START on; at the limit nothing new is delivered"),
-        *(_DONE, _IN, _OLDEST),
+        *(_LAG, _AGAIN, _MOST, _DONE, _IN, _OLDEST),
     ),
     View.MEMBERS: (
         _GROUP,

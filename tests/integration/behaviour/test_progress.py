@@ -28,9 +28,7 @@ async def test_start_and_lag_are_the_same_for_every_command(fresh_queue: FreshQu
     assert await starts(queue) == {("describe", 3, lag), ("top", 3, lag), ("state", 3, lag)}
     await queue.delete_records(REMOVED_BEFORE)
     lag = RECORDS - REMOVED_BEFORE
-    assert await starts(queue) == {
-        (command, REMOVED_BEFORE, lag) for command in ("describe", "top", "state")
-    }
+    assert await starts(queue) == {(command, REMOVED_BEFORE, lag) for command in ("describe", "top", "state")}
     found = await form("doctor", "--group", queue.group, "-b", queue.broker.bootstrap)
     said = [one["text"] for one in found if one["level"] == "problem"]
     lost = REMOVED_BEFORE - len(SETTLED)
