@@ -66,8 +66,8 @@ class PinnedWindow(Rule):
             if span >= _LIMIT:
                 yield Remark(
                     member,
-                    f"{self.where(partition)} offset {offset} has been held for {now - lease.acquired_at:.0f} s with "
-                    f"{span} offsets in flight from it on: no new records are delivered",
+                    f"{self.where(partition)} offset {offset} held for {now - lease.acquired_at:.0f} s, "
+                    f"{span} offsets in flight: nothing new comes",
                     partition,
                 )
 
