@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -199,9 +200,32 @@ def test_the_start_is_the_first_record_that_is_not_settled_whoever_is_asked(
     broker: Broker, run: Kshare
 ) -> None:
     """Brokers store a new start with the next change only."""
-    produce(broker, 10, size=10)
-    settle(broker, 0, 1, 2, 4, most=10)
-    assert starts(run) == {("describe", 3, 6), ("top", 3, 6), ("state", 3, 6)}
+    broker.produce("orders", [b"x"] * 10)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        for record in next(consumer.batches()):
+            if record.offset in (0, 1, 2, 4):
+                record.accept()
+        consumer.commit()
+        assert starts(run) == {("describe", 3, 6), ("top", 3, 6), ("state", 3, 6)}
+
+
+def test_members_that_hold_a_whole_window(broker: Broker, run: Kshare) -> None:
+    """Nothing is stored of locks: it is told from nothing being settled."""
+    broker.set_group_config(GROUP, {"share.partition.max.record.locks": str(2000)})
+    produce(broker, 5000, size=500)
+    settle(broker, 0, most=1)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck-7"
+    ) as consumer:
+        next(consumer.batches())
+        deadline = time.monotonic() + 20
+        while not (found := health(run)):
+            assert time.monotonic() < deadline
+    assert found[0]["level"] == "warning"
+    assert "orders[0]: 4999 records wait from offset 1 on" in found[0]["text"]
+    assert "assigned to truck-7 (" in found[0]["text"]
 
 
 def test_where_state_may_not_be_read_the_log_is_heeded_all_the_same(broker: Broker, run: Kshare) -> None:

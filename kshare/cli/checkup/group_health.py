@@ -20,7 +20,7 @@ import anyio
 from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
-from kshare.admin.window_limits import OF_BROKERS, OF_GROUP
+from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
 from kshare.cli.checkup.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.checkup.group_settings import check_of, chosen_groups, set_command
 from kshare.cli.checkup.patient import Patient
@@ -30,8 +30,9 @@ from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
 _BETWEEN_LOOKS_S = 2.0
-_LONG_S = 30.0
-"""As long as a lock lasts by default: whoever settles anything has done so meanwhile."""
+_LONG_S, _LONG_WITH_MUCH_TO_DO_S = 30.0, 5.0
+"""As long as a lock lasts by default: whoever settles anything has done so meanwhile. With more waiting than fits into
+the in-flight window that may be full of locks, which brokers don't store."""
 _LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _MEMBERS_NAMED = 3
@@ -169,7 +170,12 @@ def _stands_still(was: PartitionProgress | None, one: PartitionProgress) -> bool
     if was is None or not _lag(one) or one.changed_at is None:
         return False
     is_same = (was.start_offset, was.changed_at) == (one.start_offset, one.changed_at)
-    return is_same and time.time() - one.changed_at > _LONG_S
+    patience = _LONG_WITH_MUCH_TO_DO_S if _lag(one) > _limit(one) else _LONG_S
+    return is_same and time.time() - one.changed_at > patience
+
+
+def _limit(one: PartitionProgress) -> int:
+    return one.window_limit or USUAL_LIMIT
 
 
 def _standing(look: _Look, one: PartitionProgress) -> Finding:
@@ -180,7 +186,8 @@ def _standing(look: _Look, one: PartitionProgress) -> Finding:
         check_of(look.group.group),
         f"{name_of(one)}: {counted(lag, 'record')} {'waits' if lag == 1 else 'wait'} from offset {one.start_offset} "
         f"on, and nothing was settled or released for {quiet}. It is assigned to {_named(members)}: either they hold "
-        "records without settling them, or they don't fetch: kshare trace shows which",
+        f"records without settling them, up to {_limit(one)} (a full in-flight window), or they don't fetch; "
+        "kshare trace shows which",
     )
 
 
