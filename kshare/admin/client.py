@@ -14,12 +14,14 @@ from kshare.admin import configs, groups, offsets, topics
 from kshare.admin.config import admin_settings
 from kshare.admin.configs import Resource
 from kshare.admin.offsets import Chosen, Point
+from kshare.admin.progress import ProgressReader
 from kshare.admin.results import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
     OffsetReset,
     PartitionOffset,
+    PartitionProgress,
     TopicListing,
     TopicPartition,
 )
@@ -74,6 +76,12 @@ class AdminClient:
     async def share_group_offsets(self, group: str, topics: Chosen | None = None) -> list[PartitionOffset]:
         """Of all that the group reads, or of `topics`: {"orders": None, "returns": [0, 1]}."""
         return await offsets.share_group_offsets(self._router(), _named(group), topics)
+
+    async def share_group_progress(self, group: str, topics: Chosen | None = None) -> list[PartitionProgress]:
+        """How far the group is, with what the topics have removed and the stored state of records: see there."""
+        router = self._router()
+        told = await offsets.share_group_offsets(router, _named(group), topics)
+        return (await ProgressReader(router).read({group: told}))[group]
 
     async def alter_share_group_offsets(self, group: str, offsets_: Mapping[TopicPartition, int], /) -> None:
         """Where the group goes on: {("orders", 0): 42}. Only while it has no members; a new group is made."""

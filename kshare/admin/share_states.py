@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
+from kshare.admin.state_trail import StateTrails
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
@@ -42,6 +43,8 @@ class StateLog:
         self._reader = LogReader(router)
         self._topic: tuple[bytes, int] | None = None
         self._folds: dict[int, ShareStates] = {}
+        self.trails = StateTrails()
+        """Since when it is so, and what was given up."""
         self._positions: dict[int, int] = {}
 
     @property
@@ -91,6 +94,7 @@ class StateLog:
                 for record in batch:
                     entry = Entry.read(record, self._folds[number]) if record.offset >= at else None
                     if entry is not None:
+                        self.trails.note(entry.told, entry.timestamp)
                         yield entry
                 self._positions[number] = batch.last_offset + 1
             self._positions[number] = max(self._positions[number], end)

@@ -11,6 +11,7 @@ from kshare.admin.routing import Router
 from kshare.cli.checkup.clocks import clocks
 from kshare.cli.checkup.dead_letter_topics import dead_letter_topics
 from kshare.cli.checkup.finding import Finding, Level, unknown
+from kshare.cli.checkup.group_health import group_health
 from kshare.cli.checkup.group_settings import group_settings
 from kshare.cli.checkup.internal_topics import internal_topics
 from kshare.cli.checkup.patient import Patient
@@ -35,6 +36,7 @@ _CHECKS: dict[str, Check] = {
     "rights": rights,
     "settings": group_settings,
     "dead letters": dead_letter_topics,
+    "health": group_health,
 }
 _LIMIT_S = 15.0
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red", Level.UNKNOWN: "dim"}
@@ -71,6 +73,7 @@ async def _examine(
         return
     async with Pool(settings) as pool:
         patient = Patient(pool, Router(pool, _LIMIT_S), groups, topics)
+        lacking: set[str] = set()
         await patient.meet()
         for name, check in _CHECKS.items():
             if name == "share.version" and not patient.connections:
@@ -79,7 +82,9 @@ async def _examine(
                 async for finding in check(patient):
                     tell(finding)
             except NotAuthorized as error:
-                tell(unknown(name, f"can't be looked at: {error.lack}", error.command))
+                if error.lack not in lacking:  # several checks may need the same right
+                    tell(unknown(name, f"can't be looked at: {error.lack}", error.command))
+                lacking.add(error.lack)
             except KshareError as error:
                 tell(unknown(name, str(error)))
 

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from kshare.admin.client import AdminClient
-from kshare.admin.results import GroupDescription, PartitionOffset, TopicPartition
+from kshare.admin.results import GroupDescription, PartitionProgress, TopicPartition
 from kshare.cli.cluster import Cluster
+from kshare.cli.progress_text import troubles
 from kshare.cli.screen import Screen
 from kshare.cli.table import show, show_json
 
@@ -55,7 +56,7 @@ def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
     screen.done()
 
 
-Found = list[tuple[GroupDescription, list[PartitionOffset]]]
+Found = list[tuple[GroupDescription, list[PartitionProgress]]]
 
 
 async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> Found:
@@ -63,7 +64,7 @@ async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str
     return [
         (
             await admin.describe_share_group(name),
-            await admin.share_group_offsets(name) if "offsets" in parts else [],
+            await admin.share_group_progress(name) if "offsets" in parts else [],
         )
         for name in dict.fromkeys(chosen)
     ]
@@ -120,13 +121,16 @@ def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
         for one in offsets
     ]
     show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
+    for group, offsets in found:
+        for text in troubles(offsets, has_members=bool(group.members)):
+            screen.paragraph((f"{group.group}  ", "bold"), text, 2)
 
 
 _PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offsets}
 
 
 def _as_json(
-    group: GroupDescription, offsets: Sequence[PartitionOffset], parts: Sequence[str]
+    group: GroupDescription, offsets: Sequence[PartitionProgress], parts: Sequence[str]
 ) -> dict[str, Any]:
     form = asdict(group)
     members = form.pop("members")

@@ -8,9 +8,12 @@ from __future__ import annotations
 import anyio
 
 from kshare.admin import configs, offsets
-from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
-from kshare.admin.results import PartitionOffset
+from kshare.admin.progress import ProgressReader
+from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
+from kshare.admin.window_limits import WindowLimits
+from kshare.cli.progress_text import full_window, removed
+from kshare.cli.wording import counted
 from kshare.client.config import ConsumerConfig
 from kshare.errors import BrokerError, KshareError
 from kshare.net.pool import Pool
@@ -40,17 +43,27 @@ async def why_quiet(config: ConsumerConfig) -> str | None:
 
 
 async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool) -> str:
-    rows = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
-    places = [(row.topic, row.partition) for row in rows]
-    first = await log_offsets(router, places, EARLIEST)
-    end = await log_offsets(router, places, LATEST)
-    if all(first[place] == end[place] for place in places):
-        return f"nothing yet: {', '.join(topics)} {'is' if len(topics) == 1 else 'are'} empty"
-    lag = sum(_lag(row, end[row.topic, row.partition]) for row in rows)
-    if lag:
+    told = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
+    rows = (await ProgressReader(router).read({group: told}))[group]
+    lost = [removed(row) for row in rows if row.removed]
+    full = [full_window(row) for row in rows if row.is_window_full]
+    if full:
         return (
-            f"nothing yet, though {lag} records aren't settled: other members may hold them "
-            f"(kshare groups describe {group} --members), or locks of members that are gone"
+            f"nothing yet: {'; '.join(full + lost)}. A member holds that record: see "
+            f"kshare groups describe {group} --members, and kshare doctor --group {group} for what to do"
+        )
+    if lost and not any(_lag(row) for row in rows):
+        return f"nothing yet: {'; '.join(lost)}; nothing else is left to consume"
+    if all(row.log_start_offset == row.end_offset for row in rows):
+        return f"nothing yet: {', '.join(topics)} {'is' if len(topics) == 1 else 'are'} empty"
+    lag = sum(_lag(row) for row in rows)
+    if lag:
+        limit = await WindowLimits(router).of(group)
+        held = "it" if lag == 1 else f"some of them, about {limit} a partition at most"
+        return (
+            f"nothing yet, though {counted(lag, 'record')} {'is' if lag == 1 else 'are'} not settled: other members "
+            f"may hold {held} (kshare groups describe {group} --members), or locks of members that are gone"
+            f"{''.join(f'; {text}' for text in lost)}"
         )
     reset = {one.name: one.value for one in await configs.group_config(router, group)}.get(_RESET)
     begins = f"It began by {_RESET}={reset}" if reset not in (None, "latest") else "A new group begins there"
@@ -66,8 +79,10 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
     )
 
 
-def _lag(row: PartitionOffset, end: int) -> int:
-    """Kafka 4.1 doesn't say it; then all behind the start counts."""
+def _lag(row: PartitionProgress) -> int:
+    """Where nobody says it, all behind the start counts."""
     if row.lag is not None:
         return row.lag
-    return 0 if row.start_offset is None else end - row.start_offset
+    if row.start_offset is None or row.end_offset is None:
+        return 0
+    return row.end_offset - row.start_offset

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.admin.share_states import Entry
 from kshare.cli import state_history, state_view
@@ -77,7 +78,7 @@ async def _show(router: Router, wanted: Wanted) -> None:
                 raise Failure(
                     f"nothing is stored of group {wanted.group}{' in these topics' * bool(wanted.topics)}"
                 )
-            sheet.draw(topic.states, await topic.ends(ours))
+            sheet.draw(topic.states, await topic.progress(ours))
             sheet.done()
             if not wanted.is_live:
                 return
@@ -109,12 +110,16 @@ class _Sheet:
             for line in self._history.lines(entry, topic):
                 self._screen.line(*line)
 
-    def draw(self, states: dict[SharePartition, ShareState], ends: dict[SharePartition, int]) -> None:
+    def draw(
+        self,
+        states: dict[SharePartition, ShareState],
+        progress: dict[SharePartition, PartitionProgress],
+    ) -> None:
         """Only what has changed since the last time, unless the screen can be drawn anew."""
         if self._wanted.is_history:
             return
         pictures = [
-            Picture(where, self._names.get(where.topic_id), states[where], ends.get(where))
+            _picture(where, self._names.get(where.topic_id), states[where], progress.get(where))
             for where in sorted(states)
             if self.takes(where)
         ]
@@ -151,3 +156,9 @@ class _Sheet:
 
     def done(self) -> None:
         self._screen.done()
+
+
+def _picture(
+    where: SharePartition, topic: str | None, state: ShareState, progress: PartitionProgress | None
+) -> Picture:
+    return Picture(where, topic, state, progress.end_offset if progress else None, progress)

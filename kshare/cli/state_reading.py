@@ -10,10 +10,13 @@ import mmap
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
-from kshare.admin.log_offsets import LATEST, log_offsets
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.offsets import share_group_offsets
+from kshare.admin.progress import progress
+from kshare.admin.results import PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.admin.share_states import Entry, StateLog, home_of
+from kshare.admin.window_limits import WindowLimits
 from kshare.cli.failure import Failure
 from kshare.errors import DecodeError
 from kshare.protocol.records import read_batches
@@ -29,6 +32,7 @@ class LiveTopic:
         self._router = router
         self._group = group
         self._log = StateLog(router)
+        self._limits = WindowLimits(router)
         self._homes: Iterable[int] = ()
 
     @property
@@ -47,15 +51,24 @@ class LiveTopic:
         """What has been stored since the last time."""
         return self._log.entries(self._homes)
 
-    async def ends(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, int]:
-        """Where the topics end that the groups read; without those that are gone."""
+    async def progress(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, PartitionProgress]:
+        """How far the groups are, with what the topics have removed; without topics that are gone."""
         known = {
             where: (self.names[where.topic_id], where.partition)
             for where in wanted
             if where.topic_id in self.names
         }
-        found = await log_offsets(self._router, set(known.values()), LATEST) if known else {}
-        return {where: found[place] for where, place in known.items()}
+        places = set(known.values())
+        firsts = await log_offsets(self._router, places, EARLIEST) if places else {}
+        ends = await log_offsets(self._router, places, LATEST) if places else {}
+        found: dict[SharePartition, PartitionProgress] = {}
+        for where, place in known.items():
+            state = self.states[where]
+            told = PartitionOffset(*place, None, state.leader_epoch, None)
+            trail = self._log.trails.of.get(where)
+            one = progress(told, state, firsts[place], ends[place], trail)
+            (found[where],) = await self._limits.put_in(where.group, [one])
+        return found
 
     async def _share_partitions(self, group: str) -> list[SharePartition]:
         ids = {name: topic_id for topic_id, name in self.names.items()}

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kshare.admin.results import PartitionProgress
+from kshare.cli.progress_text import troubles
 from kshare.cli.screen import Part
 from kshare.cli.wording import span
 from kshare.protocol.json_form import uuid_text
@@ -51,11 +53,19 @@ class Picture:
     state: ShareState
     end: int | None
     """Where the topic's partition ends; None where there is no cluster to ask."""
+    progress: PartitionProgress | None = None
+    """What a cluster adds: what the topic has removed, how full the in-flight window is."""
+
+    @property
+    def start(self) -> int:
+        """Where the bar begins: all before is settled, or gone."""
+        told = self.progress.start_offset if self.progress else None
+        return self.state.start_offset if told is None else told
 
     @property
     def last(self) -> int:
         """The last offset that is drawn."""
-        stored = self.state.ranges[-1].last if self.state.ranges else self.state.start_offset - 1
+        stored = self.state.window_end - 1
         return stored if self.end is None else max(stored, self.end - 1)
 
     @property
@@ -66,11 +76,11 @@ class Picture:
     def lag(self) -> int | None:
         if self.end is None or self.is_undecided:
             return None
-        return sum(one.size for one in self.state.open_ranges(self.end))
+        return sum(one.size for one in self.state.covering(self.start, self.end - 1) if not one.is_settled)
 
     def ranges(self) -> Iterator[StateRange]:
         """Everything from the start to the end."""
-        return iter(()) if self.is_undecided else self.state.covering(self.state.start_offset, self.last)
+        return iter(()) if self.is_undecided else self.state.covering(self.start, self.last)
 
 
 def name_of(where: SharePartition, topic: str | None) -> str:
@@ -81,6 +91,8 @@ def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[Line]:
     yield _head(picture)
     yield from _bar(picture, width)
     yield _counts(picture)
+    for text in troubles([picture.progress] if picture.progress else []):
+        yield (("    ! ", "bold red"), (text.partition(": ")[2], "bold red"))
     if is_detailed:
         state = picture.state
         yield (
@@ -98,15 +110,28 @@ def as_json(picture: Picture) -> dict[str, Any]:
         "topic": picture.topic,
         "topic_id": uuid_text(picture.where.topic_id),
         "partition": picture.where.partition,
-        "start_offset": None if picture.is_undecided else state.start_offset,
+        "start_offset": None if picture.is_undecided else picture.start,
         "end_offset": picture.end,
         "lag": picture.lag,
+        "removed": picture.progress.removed if picture.progress else 0,
+        "window": _window(picture.progress) if picture.progress else None,
         "state_epoch": state.state_epoch,
         "leader_epoch": state.leader_epoch,
         "snapshot_epoch": state.snapshot_epoch,
         "updates": state.updates,
         "complete_count": None if state.complete_count < 0 else state.complete_count,
         "ranges": [range_json(one) for one in picture.ranges()],
+    }
+
+
+def _window(progress: PartitionProgress) -> dict[str, Any]:
+    """The limit is asked for where more waits behind what is in flight."""
+    return {
+        "span": progress.window_span,
+        "limit": progress.window_limit,
+        "open": progress.window_open,
+        "waiting": progress.waiting,
+        "is_full": progress.is_window_full,
     }
 
 
@@ -125,7 +150,7 @@ def state_name(number: int) -> str:
 
 
 def _head(picture: Picture) -> Line:
-    start = "not decided yet" if picture.is_undecided else str(picture.state.start_offset)
+    start = "not decided yet" if picture.is_undecided else str(picture.start)
     said = f"  start {start}"
     if picture.end is not None:
         said += f"  end {picture.end}"
@@ -139,7 +164,7 @@ def _head(picture: Picture) -> Line:
 
 
 def _bar(picture: Picture, width: int) -> Iterator[Line]:
-    first, count = picture.state.start_offset, picture.last - picture.state.start_offset + 1
+    first, count = picture.start, picture.last - picture.start + 1
     if picture.is_undecided or count <= 0:
         return
     left, right = f"    {first} ", f" {picture.last}"

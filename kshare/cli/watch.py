@@ -15,7 +15,7 @@ from kshare.admin.routing import Router
 from kshare.cli.cluster import Cluster
 from kshare.cli.keyboard import key_by_key, keys
 from kshare.cli.screen import Screen
-from kshare.cli.watching.board import Board
+from kshare.cli.watching.board import Board, notes_height
 from kshare.cli.watching.collecting import Collector
 from kshare.cli.watching.figures import Figures, View, figures
 from kshare.errors import KshareError
@@ -60,7 +60,8 @@ async def _once(collector: Collector, board: Board, interval: float, is_json: bo
         screen.text(json.dumps(_form(found), indent=2) + "\n")
     else:
         width = _PLAIN_WIDTH if screen.is_plain else screen.width
-        head, *body, _ = board.lines(found, width, len(found.rows[board.view]) + 4)
+        height = len(found.rows[board.view]) + 4 + notes_height(found)
+        head, *body, _ = board.lines(found, width, height)
         for line in (head, *body):
             text = "".join(part for part, _ in line).rstrip()
             if text:

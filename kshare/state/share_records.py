@@ -115,6 +115,20 @@ class ShareState:
         """From the start offset up to, not including, `end`: what isn't settled."""
         return (each for each in self.covering(self.start_offset, end - 1) if not each.is_settled)
 
+    def first_open(self, offset: int = 0) -> int:
+        """The first offset from `offset` on that isn't settled: brokers store a new start with the next change."""
+        at = max(offset, self.start_offset, 0)
+        for each in self.ranges[bisect_left(self.ranges, at, key=_last) :]:
+            if each.first > at or not each.is_settled:
+                break
+            at = each.last + 1
+        return at
+
+    @property
+    def window_end(self) -> int:
+        """One behind the last offset of which anything is stored: it was delivered at least once."""
+        return self.ranges[-1].last + 1 if self.ranges else self.start_offset
+
 
 @dataclass(frozen=True, slots=True)
 class Told:

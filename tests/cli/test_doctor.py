@@ -171,6 +171,25 @@ def test_brokers_of_two_releases(three: Broker, run: Kshare) -> None:
     only(run, "warning", "share groups", "brokers 3 are older than the others")
 
 
+def test_a_release_with_a_known_deadlock(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
+    with Broker(release="4.1") as broker:
+        monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        only(run, "warning", "share groups", "broker 1 runs Kafka 4.1: 4.1.x and 4.2.0 have a known deadlock")
+
+
+def test_a_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> None:
+    """4.2.0 and 4.2.1 say the same of themselves."""
+
+    def be_4_2(answer: Any) -> None:
+        for one in answer.supported_features:
+            if one.name == "metadata.version":
+                one.max_version = 29
+
+    plant(broker, ApiVersionsRequest, be_4_2)
+    only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, of which release isn't told")
+
+
 @pytest.mark.parametrize("can_be_switched_on", [True, False])
 def test_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> None:
     def switch_off(answer: Any) -> None:

@@ -244,6 +244,15 @@ def forgets_to_leave(stage: Stage) -> None:
     stage.finish()
 
 
+def pins_the_window(stage: Stage) -> None:
+    """Holds the first record and settles all others, until there are no more to be had."""
+    stage.fetch(0, (0, 1499, 1))
+    stage.fetch(1, (1500, 2378, 1), acks=[(1, 1499, ACCEPT)])
+    stage.fetch(2, acks=[(1500, 2378, ACCEPT)], takes=0.5)
+    for epoch in range(3, 10):
+        stage.fetch(epoch, takes=0.5)
+
+
 def is_turned_away(stage: Stage) -> None:
     stage.fetch(0, error=133)
 
@@ -280,6 +289,7 @@ SINS: dict[str, Callable[[Stage], None]] = {
     "late-heartbeats": beats_late,
     "member-id": has_a_name_of_its_own,
     "group-not-left": forgets_to_leave,
+    "pinned-window": pins_the_window,
 }
 ALONGSIDE = {
     "skipped-epoch": {"turned-away"},
@@ -304,6 +314,29 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
     assert finding.group == GROUP
     assert finding.member == (MEMBER if rule != "member-id" else "me")
     assert finding.client_id == "truck-7"
+
+
+def test_a_pinned_window_is_named_with_what_pins_it() -> None:
+    stage = Stage()
+    pins_the_window(stage)
+    (said,) = [one for one in stage.findings if one.rule == "pinned-window"]
+    assert said.text.partition("-0 ")[2] == "offset 0 held for 3 s, 2379 offsets in flight: nothing new comes"
+
+
+def test_a_window_is_not_pinned_while_it_moves_or_has_room() -> None:
+    moves, has_room, is_settled = Stage(), Stage(), Stage()
+    moves.fetch(0, (0, 1999, 1))
+    for epoch in range(1, 9):  # each is held for a while, but not for long
+        first = 2000 * epoch
+        moves.fetch(epoch, (first, first + 1999, 1), acks=[(first - 2000, first - 1, ACCEPT)], takes=2.0)
+    has_room.fetch(0, (0, 1998, 1))
+    has_room.fetch(1, acks=[(1, 1998, ACCEPT)])
+    is_settled.fetch(0, (0, 2378, 1))
+    is_settled.fetch(1, acks=[(0, 0, RELEASE), (1, 2378, ACCEPT)])
+    for stage in (has_room, is_settled):
+        for epoch in range(2, 10):
+            stage.fetch(epoch, takes=1.0)
+    assert not any("pinned-window" in stage.rules for stage in (moves, has_room, is_settled))
 
 
 def test_nothing_is_missed_by_rules_that_do_not_hear_of_turns_in_order(

@@ -1,6 +1,7 @@
 """Where scenarios are shown: a comment in a document names one, and the block behind it holds what was said.
 
-Decides what of it is shown: all of it in the guide to the command, no table of APIs in the cookbook.
+Decides what of it is shown: all of it in the guide to the command; in the cookbook no table of APIs, and of many
+fetches that brought nothing the first ones.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ DOCUMENTS = (_DOCS / "cli.md", _DOCS / "cookbook.md")
 
 _PLACE = re.compile(r"(<!-- kshare trace: (\w+)( whole)? -->\n```text\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
 _APIS = re.compile(r"^API .*?\n\n", re.MULTILINE | re.DOTALL)
+_NOTHING = re.compile(
+    r"((?:^\S+ \S+ → .*  nothing  \S+ ms\n){2})(?:^\S+ \S+ → .*  nothing  \S+ ms\n){2,}", re.MULTILINE
+)
 _COMMAND = "$ kshare trace --bootstrap-server localhost:9092 --group shippers"
 
 
@@ -30,5 +34,5 @@ def refreshed(text: str) -> str:
 def _block(match: re.Match[str]) -> str:
     said = output_of(match[2], "--group", "shippers")
     if not match[3]:
-        said = _APIS.sub("", said)
+        said = _NOTHING.sub(r"\1…\n", _APIS.sub("", said))
     return f"{match[1]}{_COMMAND}\n{said}\n```"

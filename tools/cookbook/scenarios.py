@@ -14,9 +14,19 @@ from kshare import sync
 from kshare.testing import Broker
 
 GROUP, TOPIC = "shippers", "orders"
-LOCKS_S = {"healthy": 5.0, "stuck": 1.5, "redelivery": 5.0, "timeouts": 1.0, "slow": 4.0, "resets": 5.0}
+LOCKS_S = {
+    "healthy": 5.0,
+    "stuck": 1.5,
+    "redelivery": 5.0,
+    "timeouts": 1.0,
+    "slow": 4.0,
+    "resets": 5.0,
+    "pinned": 20.0,
+}
 """How long locks last in each: short where somebody waits for that, longer for machines that are busy."""
 _DEADLINE_S = 30.0
+_PINNED_S = 5.0
+"""How long the linter sees that nothing comes."""
 
 Scenario = Callable[[str, Broker], None]
 
@@ -38,6 +48,24 @@ def stuck(address: str, broker: Broker) -> None:
     ) as consumer:
         next(iter(consumer))
         time.sleep(LOCKS_S["stuck"] * 9)
+
+
+def pinned(address: str, broker: Broker) -> None:
+    """A handler that is stuck at one record, while others work on until they get nothing more."""
+    with sync.ShareConsumer(
+        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
+    ) as consumer:
+        for _ in range(5):
+            broker.produce(TOPIC, [b"order"] * 500)
+        seen = 0
+        for batch in consumer.batches():
+            for record in batch:
+                seen += 1
+                if record.offset:
+                    record.accept()
+            if seen >= 2000:
+                break
+        time.sleep(_PINNED_S)
 
 
 def redelivery(address: str, broker: Broker) -> None:
@@ -98,11 +126,12 @@ def _work(address: str, seconds: float) -> None:
 
 
 SCENARIOS: dict[str, Scenario] = {
-    one.__name__: one for one in (healthy, stuck, redelivery, timeouts, slow, resets)
+    one.__name__: one for one in (healthy, stuck, pinned, redelivery, timeouts, slow, resets)
 }
 RULES: dict[str, set[str]] = {
     "healthy": set(),
     "stuck": {"endless-renewals"},
+    "pinned": {"pinned-window"},
     "redelivery": {"redelivery-loop"},
     "timeouts": {"after-the-lock"},
     "slow": {"slow-acknowledgements"},

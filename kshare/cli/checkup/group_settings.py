@@ -24,7 +24,7 @@ async def group_settings(patient: Patient) -> AsyncIterator[Finding]:
             *await _at_the_end(patient, group, settings),
             *await _missing_topics(patient, group),
         ]
-        for finding in found or [ok(_check(group), "settings are as they should be")]:
+        for finding in found or [ok(check_of(group), "no configuration problems")]:
             yield finding
 
 
@@ -39,7 +39,7 @@ def set_command(patient: Patient, group: str, setting: str) -> str:
     return f"kshare groups config set {group} {setting} --bootstrap-server {patient.server}"
 
 
-def _check(group: str) -> str:
+def check_of(group: str) -> str:
     return f"group {group}"
 
 
@@ -47,7 +47,7 @@ def _outside(patient: Patient, group: str, settings: Iterable[ConfigEntry]) -> l
     """Bounds may have been moved since the group was set: brokers then go by the bound."""
     return [
         warning(
-            _check(group),
+            check_of(group),
             f"{one.name} is {one.value}, and brokers allow {one.lowest} to {one.highest}: they go by the bound",
             set_command(patient, group, f"{one.name}={bound}"),
         )
@@ -70,7 +70,7 @@ def _impatient(patient: Patient, group: str, settings: dict[str, ConfigEntry]) -
         return []
     return [
         warning(
-            _check(group),
+            check_of(group),
             f"{_SESSION} is {session} with a heartbeat every {heartbeat}: a member whose heartbeat is a little late is "
             "thrown out, and its records are delivered again",
             set_command(patient, group, f"{_SESSION}={3 * heartbeat}"),
@@ -93,7 +93,7 @@ async def _at_the_end(patient: Patient, group: str, settings: dict[str, ConfigEn
         return []
     return [
         warning(
-            _check(group),
+            check_of(group),
             f"it has read nothing yet, and {_RESET} is latest: it will begin at the end, records that are there "
             "already never come",
             set_command(patient, group, f"{_RESET}=earliest"),
@@ -111,7 +111,7 @@ async def _missing_topics(patient: Patient, group: str) -> list[Finding]:
     there = {one.name for one in (await patient.router.metadata(None)).topics}
     return [
         problem(
-            _check(group),
+            check_of(group),
             f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which isn't there, or which "
             "this user may not see",
             f"kafka-topics.sh --bootstrap-server {patient.server} --create --topic {topic}",

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.checkup.finding import Finding, ok, problem, warning
+from kshare.cli.checkup.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.checkup.patient import Patient
+from kshare.net.connection import Connection
 from kshare.net.share_groups import FEATURE
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 
 _CHECK = "share groups"
 _NEEDED = (ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeRequest)
 _RENEWING = 2
+_METADATA, _METADATA_OF_4_2 = "metadata.version", 29
+# The code of 4.1.2 and 4.2.0 completes a request's future while it holds a share-partition's lock; since 4.2.1 and
+# 4.3.0 it lets go of the lock before.
+_DEADLOCK = (
+    "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
+    "while others fetch), after which a broker answers nothing until it is restarted; upgrade to 4.2.1 or newer"
+)
 
 
 async def known(patient: Patient) -> AsyncIterator[Finding]:
@@ -30,9 +38,21 @@ async def known(patient: Patient) -> AsyncIterator[Finding]:
     if old and len(old) < len(versions):
         yield warning(
             _CHECK,
-            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed; "
-            "upgrade them",
+            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed. "
+            f"They run Kafka 4.1, and {_DEADLOCK}",
         )
+    elif old:
+        yield warning(_CHECK, f"{_brokers(old)} Kafka 4.1: {_DEADLOCK}")
+    if doubtful := [str(node) for node in versions if _runs_4_2(patient.connections[node])]:
+        yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, of which release isn't told: {_DEADLOCK}")
+
+
+def _runs_4_2(connection: Connection) -> bool:
+    return connection.versions.possible_features.get(_METADATA) == _METADATA_OF_4_2
+
+
+def _brokers(nodes: list[str]) -> str:
+    return f"broker {nodes[0]} runs" if len(nodes) == 1 else f"brokers {', '.join(nodes)} run"
 
 
 async def switched_on(patient: Patient) -> AsyncIterator[Finding]:

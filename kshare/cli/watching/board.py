@@ -21,6 +21,8 @@ _HELP_KEYS = (
     ("q", "quit; so does Ctrl-C"),
 )
 _NARROWEST = 6
+_NOTES_PART = 3
+"""Of the room for the table, notes get a third at most."""
 _MIN_ROWS = 1
 
 
@@ -65,7 +67,9 @@ class Board:
         """Exactly `height` of them."""
         head, foot = self._head(figures, width, trouble), [(_KEYS[:width], "dim")]
         room = max(_MIN_ROWS, height - 2)
-        body = _help(self.view, width) if self._is_helping else self._table(figures, width, room)
+        notes = [] if self._is_helping else _notes(figures, width, room // _NOTES_PART)
+        body = _help(self.view, width) if self._is_helping else self._table(figures, width, room - len(notes))
+        body += notes
         body = body[:room]
         return [head, *body, *([[]] * (room - len(body))), foot][:height]
 
@@ -119,6 +123,15 @@ class Board:
         at = (names.index(self._sorted[self.view]) + step) % len(names)
         self._sorted[self.view] = names[at]
         self._is_reversed[self.view] = COLUMNS[self.view][at].is_number
+
+
+def notes_height(figures: Figures) -> int:
+    """How much higher a window has to be for all notes to be seen."""
+    return len(figures.notes) * _NOTES_PART
+
+
+def _notes(figures: Figures, width: int, most: int) -> list[Line]:
+    return [[(f"! {note}"[:width], "bold red")] for note in figures.notes[:most]]
 
 
 def _first_choice(view: View) -> str:

@@ -11,14 +11,12 @@ from typing import TypeVar
 import anyio
 
 from kshare.admin import groups, offsets
-from kshare.admin.log_offsets import LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
-from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset, TopicPartition
+from kshare.admin.progress import ProgressReader
+from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.cli.watching.reading import GroupReading, PartitionReading, Reading
-from kshare.cli.watching.stored_states import StoredStates
 from kshare.errors import BrokerError, KshareError
-from kshare.state.share_records import UNDECIDED, SharePartition, ShareState
 
 T = TypeVar("T")
 
@@ -32,7 +30,7 @@ class Collector:
     def __init__(self, router: Router, chosen: Sequence[str]) -> None:
         self._router = router
         self._chosen = chosen
-        self._states = StoredStates(router)
+        self._progress = ProgressReader(router)
         self._reader = LogReader(router)
         self._written: dict[tuple[bytes, int, int], float | None] = {}
 
@@ -46,26 +44,15 @@ class Collector:
             told[one.group] = await self._ask(one.group)
 
         await _side_by_side(ask, listed)
-        where = {(one.topic, one.partition) for each in told.values() for one in each.offsets}
-        ends, ids = await self._logs(where)
-        states = await self._states.of(
-            SharePartition(group, ids[one.topic], one.partition)
-            for group, each in told.items()
-            for one in each.offsets
-            if one.topic in ids
-        )
+        progress = await self._progress.read({group: each.offsets for group, each in told.items()})
         found: dict[str, list[PartitionReading]] = {group: [] for group in told}
 
-        async def look(pair: tuple[str, PartitionOffset]) -> None:
+        async def look(pair: tuple[str, PartitionProgress]) -> None:
             group, one = pair
-            state = states.get(SharePartition(group, ids[one.topic], one.partition))
-            found[group].append(await self._partition(group, one, ids, ends, state))
+            found[group].append(_partition(group, one, await self._oldest(one)))
 
         pairs = [
-            (group, one)
-            for group, each in told.items()
-            for one in each.offsets
-            if (one.topic, one.partition) in ends
+            (group, one) for group, rows in progress.items() for one in rows if one.end_offset is not None
         ]
         await _side_by_side(look, pairs)
         self._forget(found)
@@ -84,47 +71,13 @@ class Collector:
             told.problem = error.name
         return told
 
-    async def _logs(
-        self, where: Iterable[TopicPartition]
-    ) -> tuple[dict[TopicPartition, int], dict[str, bytes]]:
-        """Ends of logs, and ids of topics; without those that are gone."""
-        wanted = set(where)
-        topics = {one.name: one for one in (await self._router.metadata(None)).topics if one.name}
-        led = {
-            (name, row.partition_index)
-            for name, topic in topics.items()
-            for row in topic.partitions
-            if row.leader_id >= 0
-        }
-        ids = {topic: topics[topic].topic_id for topic, _ in wanted if topic in topics}
-        try:
-            return await log_offsets(self._router, wanted & led, LATEST) if wanted & led else {}, ids
-        except BrokerError:
-            return {}, ids
-
-    async def _partition(
-        self,
-        group: str,
-        one: PartitionOffset,
-        ids: Mapping[str, bytes],
-        ends: Mapping[TopicPartition, int],
-        state: ShareState | None,
-    ) -> PartitionReading:
-        end = ends[one.topic, one.partition]
-        start, lag, again, most = one.start_offset, one.lag, None, None
-        if state is not None and state.start_offset != UNDECIDED:
-            open_ = list(state.open_ranges(end))
-            before = [each for each in open_ if each.deliveries]
-            # What is stored as its start may be behind what is stored as settled.
-            start = open_[0].first if open_ else end
-            # The coordinator said the same a moment before; figures of one moment go together.
-            lag = sum(each.size for each in open_)
-            again = sum(each.size for each in before)
-            most = max((each.deliveries for each in before), default=0)
-        oldest = None
-        if start is not None and start < end and lag != 0:
-            oldest = await self._written_at(ids[one.topic], one.partition, start)
-        return PartitionReading(group, one.topic, one.partition, start, end, lag, again, most, oldest)
+    async def _oldest(self, one: PartitionProgress) -> float | None:
+        """When the first record that isn't settled was written."""
+        start, end = one.start_offset, one.end_offset
+        topic_id = self._progress.topic_ids.get(one.topic)
+        if start is None or end is None or topic_id is None or start >= end or one.lag == 0:
+            return None
+        return await self._written_at(topic_id, one.partition, start)
 
     async def _written_at(self, topic_id: bytes, partition: int, offset: int) -> float | None:
         where = (topic_id, partition, offset)
@@ -158,6 +111,22 @@ class _Told:
         self.description: GroupDescription | None = None
         self.offsets: list[PartitionOffset] = []
         self.problem: str | None = None
+
+
+def _partition(group: str, one: PartitionProgress, oldest: float | None) -> PartitionReading:
+    assert one.end_offset is not None, "others are left out"
+    return PartitionReading(
+        group,
+        one.topic,
+        one.partition,
+        one.start_offset,
+        one.end_offset,
+        one.lag,
+        one.redelivered,
+        one.most_deliveries,
+        oldest,
+        one,
+    )
 
 
 def _group(listed: GroupListing, told: _Told, partitions: Iterable[PartitionReading]) -> GroupReading:

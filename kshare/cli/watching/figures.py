@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kshare.admin.results import PartitionProgress
+from kshare.cli.progress_text import full_window, removed
 from kshare.cli.watching.reading import GroupReading, PartitionReading, Reading
 
 Cell = str | int | float | None
 Row = dict[str, Cell]
+Place = tuple[str, str, int]
+"""Group, topic, partition."""
 
 
 class View(StrEnum):
@@ -71,6 +75,8 @@ UNKNOWN = (
 class Figures:
     time: float
     rows: Mapping[View, list[Row]]
+    notes: tuple[str, ...] = ()
+    """What keeps partitions from going on."""
 
     @property
     def summary(self) -> dict[str, int]:
@@ -99,10 +105,25 @@ def figures(now: Reading, before: Reading | None) -> Figures:
             View.PARTITIONS: [row for rows in partitions.values() for row in rows],
             View.MEMBERS: [row for one in now.groups for row in _members(one)],
         },
+        tuple(_notes(now, earlier)),
     )
 
 
-def _by_place(reading: Reading) -> dict[tuple[str, str, int], PartitionReading]:
+def _notes(now: Reading, earlier: Mapping[Place, PartitionReading]) -> Iterator[str]:
+    """A window that fills and moves on is nothing to speak of: only one that stands still between two readings."""
+    for group in now.groups:
+        for one in group.partitions:
+            before, progress = earlier.get((one.group, one.topic, one.partition)), one.progress
+            if progress is None:
+                continue
+            stands = before is not None and before.start == one.start
+            if group.members and progress.is_window_full and stands:
+                yield f"{one.group}  {full_window(progress)}"
+            if progress.removed:
+                yield f"{one.group}  {removed(progress)}"
+
+
+def _by_place(reading: Reading) -> dict[Place, PartitionReading]:
     return {
         (one.group, one.topic, one.partition): one for group in reading.groups for one in group.partitions
     }
@@ -120,6 +141,16 @@ def _partition(one: PartitionReading, before: PartitionReading | None, seconds: 
         "settled_per_second": _rate(_settled(one), _settled(before), seconds),
         "written_per_second": _rate(one.end, before.end if before else None, seconds),
         "oldest_seconds": None if one.oldest is None else max(0.0, now - one.oldest),
+        **_window(one.progress),
+    }
+
+
+def _window(progress: PartitionProgress | None) -> Row:
+    return {
+        "window": progress.window_span if progress else None,
+        "window_limit": progress.window_limit if progress else None,
+        "is_window_full": progress.is_window_full if progress else None,
+        "removed": progress.removed if progress else None,
     }
 
 
@@ -146,6 +177,7 @@ def _group(group: GroupReading, partitions: list[Row]) -> Row:
         "settled_per_second": _over(sum, partitions, "settled_per_second"),
         "written_per_second": _over(sum, partitions, "written_per_second"),
         "oldest_seconds": _over(max, partitions, "oldest_seconds"),
+        "full_windows": sum(row["is_window_full"] is True for row in partitions),
     }
 
 

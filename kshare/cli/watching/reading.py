@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kshare.admin.results import Member
+from kshare.admin.results import Member, PartitionProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class PartitionReading:
     """The highest delivery count among them."""
     oldest: float | None
     """When the first record that isn't settled was written, in seconds since 1970."""
+    progress: PartitionProgress | None = None
+    """Where these figures come from, with what is known of the in-flight window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kshare.admin.results import Member
+from kshare.admin.results import Member, PartitionProgress
 from kshare.cli.watching.board import Board
 from kshare.cli.watching.figures import COLUMNS, Figures, View, figures
 from kshare.cli.watching.reading import GroupReading, PartitionReading, Reading
@@ -175,6 +177,41 @@ def test_help_is_whole_at_80_by_24(view: View) -> None:
     for column in COLUMNS[view]:
         if column.about:
             assert any(line.split(maxsplit=1) == [column.head, column.about] for line in lines)
+
+
+def with_window(one: PartitionReading, span: int, **more: int) -> PartitionReading:
+    assert one.start is not None
+    told = PartitionProgress(
+        one.topic, one.partition, one.start, one.lag, 0, 0, one.end, window_end=one.start + span, **more
+    )
+    return replace(one, progress=told)
+
+
+def test_a_full_window_that_stands_still_is_named_below_the_table() -> None:
+    full = with_window(partition(end=5000, lag=4000), 2379, window_limit=2000)
+    said = "! g  orders[0]: in-flight window full: 2379 of 2000 offsets, from offset 90 on"
+    for view in View:
+        board = Board("here", view, None, 2)
+        found = figures(reading(full, at=2.0), reading(full, at=0.0))
+        assert any(said in line for line in shown(board, found, width=200))
+        assert max(len(line) for line in shown(board, found, width=80) if line.startswith("!")) <= 80
+    (row,) = found.rows[View.PARTITIONS]
+    assert (row["window"], row["window_limit"], row["is_window_full"]) == (2379, 2000, True)
+    assert found.rows[View.GROUPS][0]["full_windows"] == 1
+
+
+def test_a_window_that_moves_or_that_nobody_can_hold_is_not_named() -> None:
+    full = with_window(partition(end=5000, lag=4000), 2379, window_limit=2000)
+    moved = replace(full, start=80)
+    assert figures(reading(full, at=2.0), reading(moved, at=0.0)).notes == ()
+    assert figures(reading(full), None).notes == ()
+    assert figures(reading(full, at=2.0, members=0), reading(full, at=0.0, members=0)).notes == ()
+
+
+def test_what_the_topic_removed_is_named_below_the_table() -> None:
+    lost = with_window(partition(), 5, removed=40)
+    (note,) = figures(reading(lost), None).notes
+    assert "40 records before offset 0 were removed from the topic" in note
 
 
 def test_troubles_are_told_on_the_board() -> None:

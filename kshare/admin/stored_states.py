@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog
+from kshare.admin.state_trail import Trail
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.share_records import SharePartition, ShareState
@@ -17,6 +18,11 @@ class StoredStates:
     def __init__(self, router: Router) -> None:
         self._log = StateLog(router)
         self._is_closed_to_us = False
+
+    @property
+    def trails(self) -> Mapping[SharePartition, Trail]:
+        """Of those that were asked for, and of others beside them."""
+        return self._log.trails.of
 
     async def of(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, ShareState]:
         """What is new since the last look is all that is read."""

@@ -1,0 +1,75 @@
+"""The in-flight window of a share-partition: one record that is held stops it for the whole group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshare.traffic.findings import Level, Remark, Remarks, Rule
+from kshare.traffic.holdings import Lease, Member
+from kshare.traffic.ledger import Ledger, Step
+from kshare.traffic.names import Names
+from kshare.traffic.turns import Partition
+
+_LIMIT = 2000
+"""Kafka's default; what is set for a group isn't said by any request of its members."""
+_HELD_S, _QUIET_S = 3.0, 1.0
+"""A busy group fills its window for moments; one that is pinned gets nothing new."""
+
+
+@dataclass(slots=True)
+class _Reach:
+    """How far a group has got in a partition."""
+
+    last: int
+    at: float
+
+
+class PinnedWindow(Rule):
+    name = "pinned-window"
+    level = Level.HARMFUL
+    hears_all_turns = True
+    about = (
+        "The in-flight window is full: from the first record that isn't settled to the last that was delivered it "
+        "spans share.partition.max.record.locks offsets (2,000 by default). Nobody in the group gets anything new from "
+        "the partition until that first record is settled: accept or reject it, release it for others, or end the "
+        "process that holds it. Limit how long one record may be worked on; raising the setting only buys time."
+    )
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self._reached: dict[tuple[str, Partition], _Reach] = {}
+
+    def on_turn(self, step: Step) -> Remarks:
+        turn = step.turn
+        for partition, _, last, _ in turn.acquired:
+            reach = self._reached.get((turn.group, partition))
+            if reach is None:
+                self._reached[turn.group, partition] = _Reach(last, turn.exchange.ended_at)
+            else:
+                reach.last = max(reach.last, last)
+                reach.at = turn.exchange.ended_at
+        return ()
+
+    def on_time(self, ledger: Ledger, now: float) -> Remarks:
+        first: dict[tuple[str, Partition], tuple[int, Member, Lease]] = {}
+        for member, session in ledger.sessions():
+            for partition, held in session.held.items():
+                piece = next((one for one in held if one.value.deadline >= now), None)
+                key = (member.group, partition)
+                if piece and (key not in first or piece.first < first[key][0]):
+                    first[key] = (piece.first, member, piece.value)
+        for (group, partition), (offset, member, lease) in first.items():
+            reach = self._reached.get((group, partition))
+            if reach is None or now - reach.at < _QUIET_S or now - lease.acquired_at < _HELD_S:
+                continue
+            span = reach.last - offset + 1
+            if span >= _LIMIT:
+                yield Remark(
+                    member,
+                    f"{self.where(partition)} offset {offset} held for {now - lease.acquired_at:.0f} s, "
+                    f"{span} offsets in flight: nothing new comes",
+                    partition,
+                )
+
+
+RULES = (PinnedWindow,)

@@ -1,0 +1,283 @@
+"""`kshare doctor` on the health of groups: what stands still, what grows, what was lost; and START is one figure."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kshare import sync
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DeleteRecordsRequest, FetchRequest
+from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
+from kshare.testing import Broker
+from tests.cli.running import Kshare, kshare
+from tests.helpers.plain_client import plain_client
+
+GROUP = "shippers"
+LIMIT = 100
+"""The least that brokers allow."""
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config(
+        GROUP, {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": str(LIMIT)}
+    )
+    return kshare_broker
+
+
+def produce(broker: Broker, count: int, size: int = 10) -> None:
+    """In batches as they come from producers: the window ends with one."""
+    for _ in range(0, count, size):
+        broker.produce("orders", [b"x"] * size)
+
+
+def settle(broker: Broker, *offsets: int, most: int) -> None:
+    """Accepts these of the first `most` records; the others go back."""
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        seen = 0
+        for batch in consumer.batches():
+            for record in batch:
+                seen += 1
+                if record.offset in offsets:
+                    record.accept()
+            if seen >= most:
+                break
+        consumer.commit()
+
+
+def remove(broker: Broker, before: int) -> None:
+    """As retention does."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    topic = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, before)])
+    with plain_client((host, int(port))) as client:
+        answer = client.ask(DeleteRecordsRequest([topic], 10_000))
+    assert answer.topics[0].partitions[0].low_watermark == before
+
+
+@contextmanager
+def pinned(broker: Broker) -> Iterator[None]:
+    """A member holds the first record, and all others of the window are accepted."""
+    produce(broker, 3 * LIMIT)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck-7"
+    ) as consumer:
+        seen = 0
+        for batch in consumer.batches():
+            for record in batch:
+                seen += 1
+                if record.offset:
+                    record.accept()
+            if seen >= LIMIT:
+                break
+        consumer.commit()
+        yield
+
+
+def health(run: Kshare, group: str = GROUP) -> list[dict[str, Any]]:
+    """What isn't well with the group."""
+    found = json.loads(run("doctor", "--group", group, "--json").out)
+    return [one for one in found if one["check"] == f"group {group}" and one["level"] != "ok"]
+
+
+def test_a_group_that_is_well(broker: Broker, run: Kshare) -> None:
+    produce(broker, 10)
+    settle(broker, *range(10), most=10)
+    out = run("doctor", "--group", GROUP).out
+    assert f"ok       group {GROUP}: no configuration problems\n" in out
+    assert f"ok       group {GROUP}: 0 members, 0 records to settle, nothing stands still\n" in out
+
+
+def test_a_group_that_is_not_there_has_no_health(broker: Broker, run: Kshare) -> None:
+    assert (
+        f"ok       group {GROUP}: health not checked: there is no such group yet\n"
+        in run("doctor", "--group", GROUP).out
+    )
+
+
+def test_a_window_that_one_record_pins(broker: Broker, run: Kshare) -> None:
+    with pinned(broker):
+        (found,) = health(run)
+        said = "orders[0]: in-flight window full: 100 of 100 offsets, from offset 0 on, which isn't settled"
+        assert found["level"] == "problem"
+        assert said in found["text"]
+        assert "200 records behind it wait" in found["text"]
+        assert "held by truck-7 (" in found["text"]
+        assert any("share.partition.max.record.locks=200" in line for line in found["todo"])
+        assert said in run("groups", "describe", GROUP).out
+        assert said in run("top", "--once", "--interval", "0.1").out
+        assert said.partition(": ")[2] in run("state", GROUP).out
+        (row,) = json.loads(run("top", "--once", "--interval", "0.1", "--json").out)["partitions"]
+        assert (row["window"], row["window_limit"], row["is_window_full"]) == (100, 100, True)
+        told = kshare("consume", "--group", GROUP, "--topic", "orders", "--timeout-ms", "3000").err
+        assert said in told
+        assert "201" not in told
+
+
+def test_a_window_with_room_is_not_full(broker: Broker, run: Kshare) -> None:
+    produce(broker, LIMIT // 2)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        seen = 0
+        for batch in consumer.batches():
+            for record in list(batch)[0 if seen else 1 :]:
+                record.accept()
+            seen += len(batch)
+            if seen == LIMIT // 2:
+                break
+        consumer.commit()
+        assert health(run) == []
+        (state,) = json.loads(run("state", GROUP, "--json").out)
+        assert (state["window"]["span"], state["window"]["is_full"]) == (LIMIT // 2, False)
+
+
+def test_a_lag_that_nobody_works_on(broker: Broker, run: Kshare) -> None:
+    produce(broker, 30)
+    settle(broker, 0, most=10)
+    (found,) = health(run)
+    assert found["level"] == "warning"
+    assert found["text"] == "it has no members, and 29 records of orders wait: start its consumers"
+
+
+def test_a_lag_that_nobody_works_on_and_that_rises(broker: Broker, run: Kshare) -> None:
+    produce(broker, 30)
+    settle(broker, 0, most=10)
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(0.02):
+            produce(broker, 10)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        (found,) = health(run)
+    finally:
+        over.set()
+        writer.join()
+    assert "it has no members" in found["text"]
+    assert "more than 2 s ago" in found["text"]
+
+
+def test_records_that_retention_took_away(broker: Broker, run: Kshare) -> None:
+    produce(broker, 60)
+    settle(broker, *range(10), 12, most=60)
+    remove(broker, before=50)
+    said = "orders[0]: 39 records before offset 50 were removed from the topic"
+    lost, unread = health(run)
+    assert (lost["level"], unread["level"]) == ("problem", "warning")
+    assert said in lost["text"]
+    assert "10 records of orders wait" in unread["text"]
+    assert starts(run) == {("describe", 50, 10), ("top", 50, 10), ("state", 50, 10)}
+    assert said in run("groups", "describe", GROUP).out
+    assert said in run("top", "--once", "--interval", "0.1").out
+    assert said.partition(": ")[2] in run("state", GROUP).out
+
+
+def test_a_topic_of_which_retention_left_nothing(broker: Broker, run: Kshare) -> None:
+    """Consuming isn't told that there never was anything."""
+    produce(broker, 60)
+    settle(broker, *range(10), most=60)
+    remove(broker, before=60)
+    assert starts(run) == {("describe", 60, 0), ("top", 60, 0), ("state", 60, 0)}
+    told = kshare("consume", "--group", GROUP, "--topic", "orders", "--timeout-ms", "3000").err
+    assert "50 records before offset 60 were removed from the topic" in told
+    assert "empty" not in told
+
+
+def test_the_start_is_the_first_record_that_is_not_settled_whoever_is_asked(
+    broker: Broker, run: Kshare
+) -> None:
+    """Brokers store a new start with the next change only."""
+    broker.produce("orders", [b"x"] * 10)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        for record in next(consumer.batches()):
+            if record.offset in (0, 1, 2, 4):
+                record.accept()
+        consumer.commit()
+        assert starts(run) == {("describe", 3, 6), ("top", 3, 6), ("state", 3, 6)}
+
+
+def test_members_that_hold_a_whole_window(broker: Broker, run: Kshare) -> None:
+    """Nothing is stored of locks: it is told from nothing being settled."""
+    broker.set_group_config(GROUP, {"share.partition.max.record.locks": str(2000)})
+    produce(broker, 5000, size=500)
+    settle(broker, 0, most=1)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck-7"
+    ) as consumer:
+        next(consumer.batches())
+        deadline = time.monotonic() + 20
+        while not (found := health(run)):
+            assert time.monotonic() < deadline
+    assert found[0]["level"] == "warning"
+    assert "orders[0]: 4999 records wait from offset 1 on" in found[0]["text"]
+    assert "assigned to truck-7 (" in found[0]["text"]
+
+
+def test_where_state_may_not_be_read_the_log_is_heeded_all_the_same(broker: Broker, run: Kshare) -> None:
+    produce(broker, 60)
+    settle(broker, *range(10), most=60)
+    remove(broker, before=50)
+
+    def refuse(answer: Any) -> None:
+        for topic in answer.responses:
+            for row in topic.partitions:
+                row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    broker.faults.add(FetchRequest, times=None, change=refuse)
+    assert starts(run, "describe", "top") == {("describe", 50, 10), ("top", 50, 10)}
+    levels = {one["level"] for one in health(run)}
+    assert levels == {"problem", "warning", "unknown"}
+
+
+@pytest.mark.parametrize("has_dead_letters", [False, True])
+def test_deliveries_that_run_out(broker: Broker, run: Kshare, has_dead_letters: bool) -> None:
+    """Unless there is a topic for what is given up."""
+    if has_dead_letters:
+        broker.create_topic("dlq.orders", settings={"errors.deadletterqueue.group.enable": "true"})
+        broker.set_group_config(GROUP, {"errors.deadletterqueue.topic.name": "dlq.orders"})
+    broker.produce("orders", [b"x"] * 2)
+    with sync.ShareConsumer(
+        broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
+    ) as consumer:
+        deliveries = {0: 0, 1: 0}
+        for record in consumer:
+            deliveries[record.offset] = record.delivery_count
+            record.release() if record.offset == 0 or record.delivery_count < 4 else record.accept()
+            if deliveries == {0: 5, 1: 4}:
+                break
+        consumer.commit()
+    found = [one["text"] for one in health(run)]
+    if has_dead_letters:
+        assert found == []
+    else:
+        (said,) = found
+        assert "orders[0]: 1 record was archived after 5 deliveries, and no dead-letter topic is set" in said
+
+
+def starts(run: Kshare, *commands: str) -> set[tuple[str, int | None, int | None]]:
+    """START and LAG of the one partition, as each command says them."""
+    asked = {
+        "describe": lambda: json.loads(run("groups", "describe", GROUP, "--json").out)[0]["offsets"],
+        "top": lambda: json.loads(run("top", "--once", "--interval", "0.1", "--json").out)["partitions"],
+        "state": lambda: json.loads(run("state", GROUP, "--json").out),
+    }
+    found = set()
+    for name in commands or asked:
+        (row,) = asked[name]()
+        found.add((name, row["start"] if name == "top" else row["start_offset"], row["lag"]))
+    return found

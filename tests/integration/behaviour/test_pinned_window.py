@@ -1,0 +1,121 @@
+"""One record that is held stops its partition when the in-flight window is full: the tools say so on every release."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from kshare import ShareConsumer
+from tests.cli.running import Done, kshare
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue
+from tools.tracing import tracing
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
+
+RECORDS = 6000
+"""Three times the default limit."""
+QUIET_S = 1.0
+
+
+@asynccontextmanager
+async def pinned(queue: WorkQueue, bootstrap: str | None = None) -> AsyncIterator[int]:
+    """A member holds the first record and has accepted all others that it got, until no more came. Says how many."""
+    await queue.produce(RECORDS)
+    async with ShareConsumer(
+        bootstrap or queue.broker.bootstrap,
+        group=queue.group,
+        topics=[queue.topic],
+        client_id="truck-7",
+        acknowledgement="explicit",
+    ) as consumer:
+        count = await _accept_all_but_the_first(consumer)
+        assert count < RECORDS, "the window has no bound here"
+        yield count
+
+
+async def _accept_all_but_the_first(consumer: ShareConsumer) -> int:
+    count = 0
+    with anyio.fail_after(DEADLINE_S):
+        while True:
+            with anyio.move_on_after(QUIET_S if count else DEADLINE_S):
+                for record in await consumer.next_batch():
+                    count += 1
+                    if record.offset:
+                        record.accept()
+                continue
+            await consumer.commit()
+            return count
+
+
+async def call(queue: WorkQueue, *words: str) -> Done:
+    command: Callable[[], Done] = functools.partial(kshare, *words, "-b", queue.broker.bootstrap)
+    return await anyio.to_thread.run_sync(command)
+
+
+async def form(queue: WorkQueue, *words: str) -> Any:
+    return json.loads((await call(queue, *words, "--json")).out)
+
+
+async def test_tools_from_outside_name_it(fresh_queue: FreshQueue) -> None:
+    """The partition, the offset that pins it, true numbers, and what to do."""
+    queue = fresh_queue()
+    place = f"{queue.topic}[0]"
+    async with pinned(queue) as count:
+        (found,) = [
+            one for one in await form(queue, "doctor", "--group", queue.group) if one["level"] == "problem"
+        ]
+        assert found["check"] == f"group {queue.group}"
+        said = f"{place}: in-flight window full: {count} of 2000 offsets, from offset 0 on"
+        assert said in found["text"]
+        assert f"{RECORDS - count} records behind it wait" in found["text"]
+        assert "truck-7" in found["text"]
+        assert found["todo"]
+
+        (state,) = await form(queue, "state", queue.group)
+        assert (state["start_offset"], state["lag"]) == (0, RECORDS - count + 1)
+        assert state["window"] == {
+            "span": count,
+            "limit": 2000,
+            "open": 1,
+            "waiting": RECORDS - count,
+            "is_full": True,
+        }
+        top = await form(queue, "top", "--once", "--interval", "0.2", "--group", queue.group)
+        (row,) = top["partitions"]
+        assert (row["start"], row["window"], row["window_limit"], row["is_window_full"]) == (
+            0,
+            count,
+            2000,
+            True,
+        )
+        for words in (["state", queue.group], ["top", "--once", "--interval", "0.2", "--group", queue.group]):
+            assert "in-flight window full" in (await call(queue, *words)).out
+
+        quiet = await call(
+            queue, "consume", "--topic", queue.topic, "--group", queue.group, "--timeout-ms", "4000"
+        )
+        assert said in quiet.err
+        assert str(RECORDS - count + 1) not in quiet.err
+
+
+async def test_the_linter_names_it(fresh_queue: FreshQueue, tmp_path: Path) -> None:
+    queue = fresh_queue()
+    path = tmp_path / "said"
+    with tracing(queue.broker.bootstrap, path, "--group", queue.group, "--lint") as address:
+        async with pinned(queue, address) as count:
+            with anyio.fail_after(10):
+                while "pinned-window" not in path.read_text():
+                    await anyio.sleep(0.1)
+            (line,) = [one for one in path.read_text().splitlines() if "pinned-window" in one]
+            assert "truck-7" in line
+            assert f"{queue.topic}-0 offset 0" in line
+            assert str(count) in line
