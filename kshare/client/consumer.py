@@ -11,6 +11,7 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Generic, Self, cast, overload
 
@@ -73,7 +74,7 @@ class ShareConsumer(Generic[RecordT_co]):
     def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.net_settings()
-        self._reporter = Reporter(self.config.observer, self.config.on_settled)
+        self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
         self._shelf = Shelf()
 
@@ -101,7 +102,7 @@ class ShareConsumer(Generic[RecordT_co]):
 
         Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
         """
-        with anyio.CancelScope() as self._life:
+        with closing(self._reporter.log), anyio.CancelScope() as self._life:
             async with Pool(self._settings) as pool:
                 connection = await pool.get_in()
                 require_share_groups(connection)
