@@ -105,7 +105,7 @@ class Broker:
                 self.configs,
                 self.cluster,
                 self.share_states,
-                DeadLetters(self.clock, self.configs, self.cluster) if has_dead_letters else None,
+                DeadLetters(self.clock, self.configs, self.cluster, self.log) if has_dead_letters else None,
                 self.counters,
                 since_4_2=self.profile.can_renew,
             )

@@ -144,6 +144,15 @@ def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert run("groups", "list", "--json").out == "[]\n"
 
 
+def test_a_dead_letter_topic_that_brokers_would_not_write_to_is_refused(broker: Broker, run: Kshare) -> None:
+    name = "errors.deadletterqueue.topic.name"
+    done = run("groups", "config", "set", GROUP, f"{name}=grave")
+    assert_refused(done, 1, f"{name}=grave was not set: ")
+    assert "begin with 'dlq.' (their errors.deadletterqueue.topic.name.prefix)" in done.err
+    assert run("groups", "config", "set", GROUP, f"{name}=dlq.grave").code == 0
+    assert run("groups", "config", "unset", GROUP, name).code == 0
+
+
 def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
     lock = "share.record.lock.duration.ms"
     assert run("groups", "config", "set", GROUP, f"{lock}=20000").out == f"{GROUP}: {lock} is 20000\n"
