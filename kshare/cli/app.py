@@ -7,6 +7,7 @@ and completion come at once.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -48,8 +49,26 @@ app.add_typer(groups.groups, name="groups", short_help="Share groups: shown, res
 app.add_typer(dlq.dlq, name="dlq", short_help="Dead letters: listed, explained, redriven.")
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from kshare.installation import describe
+
+        typer.echo(describe())
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Which kshare this is, and whether it is compiled.",
+        ),
+    ] = False,
+) -> None:
     """With a callback, typer takes even a single command for one of several."""
 
 

@@ -27,6 +27,7 @@ from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.errors import KshareError, RequestTimedOut
+from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
@@ -80,6 +81,7 @@ class ShareConsumer(Generic[RecordT_co]):
 
     async def __aenter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        warn_if_slow()
         self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
         try:
             await self._tasks.start(self._live)

@@ -20,6 +20,7 @@ from kshare.admin.routing import Router
 from kshare.client.group import GroupMember
 from kshare.client.observer import Answered, Event, Fetched, Reporter
 from kshare.errors import KshareError
+from kshare.installation import warn_if_slow
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
@@ -76,6 +77,7 @@ class RangeMember:
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Until `close`; then the group is left in good order, within `close_timeout`."""
+        warn_if_slow()
         config = self._options.consumer
         reporter = Reporter(self._observe, group=config.group)
         async with Pool(config.net_settings()) as pool:
