@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 
 import pytest
 
 from kshare.broker.settings import Resource
 from kshare.testing import Broker
-from tests.cli.running import Done, Kshare, assert_refused
+from tests.cli.running import ROOT, Done, Kshare, assert_refused
+from tests.test_docs import blocks
 
 
 @pytest.fixture
@@ -94,3 +96,14 @@ def test_the_word_alone_shows_its_help(run: Kshare) -> None:
     done = run("topics")
     assert done.code == 0
     assert all(command in done.out for command in ("list", "create", "delete"))
+
+
+def test_the_guide_shows_what_is_printed(broker: Broker, run: Kshare) -> None:
+    (text,) = [text for _, text in blocks(ROOT / "docs" / "cli.md") if "$ kshare topics create" in text]
+    export, *lines = text.splitlines()
+    assert export.startswith("$ export KSHARE_BOOTSTRAP_SERVER=")
+    again = []
+    for line in lines:
+        if line.startswith("$ kshare "):
+            again += [line, *run(*shlex.split(line)[2:]).out.splitlines()]
+    assert again == lines
