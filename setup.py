@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 INLINED = {"memory", "bigendian", "shortcut", "__init__"}
@@ -61,9 +61,29 @@ class BuildIfPossible(build_ext):
         self.extensions: list[Extension] = []
 
 
+COMMANDS: dict[str, type[Command]] = {"build_ext": BuildIfPossible}
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools is older than pyproject.toml asks for, and enough to build in place
+    pass
+else:
+
+    class TagByWhatWasBuilt(bdist_wheel):
+        """A wheel in which nothing is compiled serves any Python on any machine, and is named so."""
+
+        def run(self) -> None:
+            self.run_command("build")
+            if not self.get_finalized_command("build_ext").extensions:
+                self.distribution.ext_modules = None
+                self.root_is_pure = True
+            super().run()
+
+    COMMANDS["bdist_wheel"] = TagByWhatWasBuilt
+
+
 setup(
     ext_modules=[
         Extension(".".join(module.with_suffix("").parts), [str(module)]) for module in compiled_modules()
     ],
-    cmdclass={"build_ext": BuildIfPossible},
+    cmdclass=COMMANDS,
 )

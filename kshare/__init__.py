@@ -27,6 +27,7 @@ from kshare.errors import (
 )
 
 if TYPE_CHECKING:
+    __version__: str
     from kshare.admin.client import AdminClient
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
@@ -66,6 +67,10 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from kshare.installation import version
+
+        return version()
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -24,6 +25,17 @@ from kshare.protocol.records import read_batches
 builder = BatchBuilder()
 builder.append(b"works", timestamp=1)
 assert [record.value for batch in read_batches(builder.build()) for record in batch] == [b"works"]
+from kshare import ConfigError, ShareConsumer, __version__
+from kshare.installation import is_compiled
+assert __version__ != "unknown" and not is_compiled()
+ShareConsumer("localhost:9092", group="orders", topics=["orders"])
+try:
+    login = {"sasl_mechanism": "PLAIN", "username": "alice", "password": "hush"}
+    ShareConsumer("localhost:9092", group="orders", topics=["orders"], **login)
+except ConfigError as error:
+    assert "pip install 'kshare[sasl]'" in str(error), error
+else:
+    raise AssertionError("there is no SASL here")
 message = response.ShareFetchResponse(responses=[response.ShareFetchableTopicResponse()])
 assert response.ShareFetchResponse.decode(message.encode(1), 1) == message
 """
@@ -37,7 +49,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: list[str | Path], cwd: Path = ROOT, **environment: str) -> None:
+def run(command: list[str | Path], cwd: Path = ROOT, code: int = 0, **environment: str) -> str:
+    """What it prints."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -47,7 +60,8 @@ def run(command: list[str | Path], cwd: Path = ROOT, **environment: str) -> None
         timeout=280,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout + done.stderr
 
 
 def test_the_wheel_holds_types_and_tables(built: Path) -> None:
@@ -59,6 +73,9 @@ def test_the_wheel_holds_types_and_tables(built: Path) -> None:
         "kshare/protocol/messages/share_fetch_request.py",
     } <= names
     assert "kshare/dissect/fields/share_fetch_request.py" in names
+    # It was built here, where there is a compiler.
+    assert any(name.endswith((".so", ".pyd")) for name in names)
+    assert not wheel.name.endswith("-any.whl")
     assert not [
         name for name in names if name.startswith(("tests", "tools", "schemas")) or name.endswith(".c")
     ]
@@ -70,5 +87,15 @@ def test_the_sdist_installs_without_a_compiler(built: Path, tmp_path: Path) -> N
         assert not [name for name in archive.getnames() if name.endswith((".c", ".so"))]
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    run([python, "-m", "pip", "install", "--quiet", "--no-binary", "kshare", sdist], CC="/bin/false")
+    run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, sdist], CC="/bin/false")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    run([python, "-m", "pip", "install", "--quiet", wheel])
     run([python, "-c", CHECK], cwd=tmp_path)
+    said = run([python, "-m", "kshare", "--version"], cwd=tmp_path)
+    assert f"Python {platform.python_version()}" in said
+    assert "not compiled" in said
+    assert "C compiler" in said
+    assert "pip install --force-reinstall" in said
+    missing = run([python, "-m", "kshare", "groups", "list"], cwd=tmp_path, code=1)
+    assert "pip install 'kshare[cli]'" in missing

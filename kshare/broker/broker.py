@@ -6,6 +6,7 @@ One `Broker` is a whole cluster: its nodes differ by their listeners and by what
 from __future__ import annotations
 
 import base64
+import logging
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -21,6 +22,7 @@ from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.rights import Rights
 from kshare.broker.transactions import Transactions
 from kshare.broker.upkeep import Upkeep
+from kshare.summary_log import SummaryLog
 
 if TYPE_CHECKING:
     from kshare.broker.classic_groups.coordinator import ClassicGroups
@@ -60,6 +62,8 @@ class Broker:
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
         """Called before every answer: whoever keeps state outside of memory writes it now."""
+        self.log = SummaryLog(logging.getLogger("kshare.broker"))
+        """For what a client may cause with every request."""
         self.crashes: list[Exception] = []
         """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
         for number in range(1, nodes + 1):
@@ -101,7 +105,7 @@ class Broker:
                 self.configs,
                 self.cluster,
                 self.share_states,
-                DeadLetters(self.clock, self.configs, self.cluster) if has_dead_letters else None,
+                DeadLetters(self.clock, self.configs, self.cluster, self.log) if has_dead_letters else None,
                 self.counters,
                 since_4_2=self.profile.can_renew,
             )

@@ -28,8 +28,6 @@ from kshare.protocol.frames import API_VERSIONS, FrameSplitter, request_header_v
 from kshare.protocol.message import Message
 from kshare.protocol.messages import RequestHeader
 
-log = logging.getLogger("kshare.broker")
-
 _CHUNK = 256 * 1024
 _LARGEST_REQUEST = 100 * 1024 * 1024
 _READ_AHEAD = 64
@@ -71,7 +69,7 @@ class Conversation:
                     self._taken = anyio.Event()
                     await self._taken.wait()
         except DecodeError as problem:
-            log.warning("%s sent what is no request: %s", self._connection.peer, problem)
+            self._warn("what is no request", problem)
         except _GONE:
             pass
         self._connection.end()
@@ -118,7 +116,8 @@ class Conversation:
             raise
         except Exception as error:
             # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
-            log.exception("%s v%d failed", type(request).__name__, call.version)
+            what = f"{type(request).__name__} v{call.version} failed"
+            self._broker.log.event(logging.ERROR, what, error, has_traceback=True)
             self._broker.crashes.append(error)
             raise RefusedConnection from error
         if reply is not None:
@@ -173,13 +172,16 @@ class Conversation:
         if not is_offered(self._broker.profile, api_key, version):
             if api_key == API_VERSIONS:
                 return RequestHeader(api_key, version, correlation_id), None
-            log.warning("%s asked for API %d in version %d", self._connection.peer, api_key, version)
+            self._warn(f"a request for API {api_key} in version {version}, which isn't offered")
             raise RefusedConnection
         try:
             return _read_request(frame)
         except DecodeError as problem:
-            log.warning("%s sent a request that can't be read: %s", self._connection.peer, problem)
+            self._warn("a request that can't be read", problem)
             raise RefusedConnection from None
+
+    def _warn(self, what: str, detail: object = "") -> None:
+        self._broker.log.event(logging.WARNING, f"{self._connection.peer} sent {what}", detail)
 
 
 def _read_request(frame: memoryview) -> tuple[RequestHeader, Message]:

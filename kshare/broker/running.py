@@ -13,6 +13,7 @@ from kshare.broker.clock import SystemClock
 from kshare.broker.cluster import Node
 from kshare.broker.security import Security
 from kshare.broker.server import NodeServer
+from kshare.summary_log import EVERY_S
 
 
 class Running:
@@ -84,8 +85,16 @@ async def run(broker: Broker, security: Security | None = None) -> AsyncIterator
             tasks.start_soon(broker.clock.run)
         for node in broker.cluster.nodes.values():
             await running.start_node(node)
+        tasks.start_soon(_log_what_was_counted, broker)
         try:
             yield running
         finally:
             await running.stop()
             tasks.cancel_scope.cancel()
+            broker.log.close()
+
+
+async def _log_what_was_counted(broker: Broker) -> None:
+    while True:
+        await anyio.sleep(EVERY_S)
+        broker.log.tell_due()

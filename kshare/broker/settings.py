@@ -90,13 +90,16 @@ def _consumer(name: str) -> Setting:
 
 
 _DEAD = "errors.deadletterqueue."
+DEAD_LETTER_TOPIC = f"{_DEAD}topic.name"
+"""A group's, and must begin with the broker's:"""
+DEAD_LETTER_PREFIX = f"{_DEAD}topic.name.prefix"
 
 GROUP_SETTINGS = (
     _consumer("assignment.interval.ms"),
     _consumer("heartbeat.interval.ms"),
     _consumer("session.timeout.ms"),
     Setting(f"{_DEAD}copy.record.enable", Kind.BOOLEAN, "false"),
-    Setting(f"{_DEAD}topic.name", Kind.STRING, ""),
+    Setting(DEAD_LETTER_TOPIC, Kind.STRING, ""),
     _share("assignment.interval.ms"),
     Setting("share.auto.offset.reset", Kind.STRING, "latest"),
     _share("delivery.count.limit"),
@@ -172,7 +175,7 @@ BROKER_SETTINGS = (
     Setting("default.replication.factor", Kind.INT, "1", 1),
     Setting("delete.topic.enable", Kind.BOOLEAN, "true"),
     Setting(f"{_DEAD}auto.create.topics.enable", Kind.BOOLEAN, "false"),
-    Setting(f"{_DEAD}topic.name.prefix", Kind.STRING, "dlq."),
+    Setting(DEAD_LETTER_PREFIX, Kind.STRING, "dlq."),
     *_ranged("assignment.interval.ms", 1000, 0, 15000, "consumer"),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000, "consumer"),
     *_ranged("session.timeout.ms", 45000, 45000, 60000, "consumer"),

@@ -31,6 +31,11 @@ def main() -> None:
 
 
 def _run() -> int:
+    if sys.argv[1:2] == ["--version"]:
+        from kshare.installation import describe
+
+        sys.stdout.write(f"{describe()}\n")
+        return 0
     if sys.argv[1:2] == ["broker"]:
         from kshare.cli import broker
 

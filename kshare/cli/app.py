@@ -7,10 +7,25 @@ and completion come at once.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from kshare.cli import broker, consume, decode, dlq, doctor, encode, groups, pcap, produce, state, top, trace
+from kshare.cli import (
+    broker,
+    consume,
+    decode,
+    dlq,
+    doctor,
+    encode,
+    groups,
+    pcap,
+    produce,
+    state,
+    top,
+    topics,
+    trace,
+)
 from kshare.cli.failure import ClosedPipe, Failure
 from kshare.errors import KshareError
 
@@ -45,11 +60,30 @@ app.command("state", short_help="What brokers have stored of share-partitions.")
 app.command("trace", short_help="What clients and brokers say, as a proxy between them.")(trace.trace)
 app.command("pcap", short_help="What clients and brokers said, from a network capture.")(pcap.pcap)
 app.add_typer(groups.groups, name="groups", short_help="Share groups: shown, reset, deleted, configured.")
+app.add_typer(topics.topics, name="topics", short_help="Topics: listed, created, deleted.")
 app.add_typer(dlq.dlq, name="dlq", short_help="Dead letters: listed, explained, redriven.")
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from kshare.installation import describe
+
+        typer.echo(describe())
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Which kshare this is, and whether it is compiled.",
+        ),
+    ] = False,
+) -> None:
     """With a callback, typer takes even a single command for one of several."""
 
 

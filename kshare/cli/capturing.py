@@ -92,6 +92,7 @@ class CapturedTraffic:
             screen.text(json.dumps(self._form()) + "\n")
         for note in self._notes():
             self._view.note(note)
+        self._view.unnamed()
         screen.done()
 
     def _hear(self, event: Event) -> None:

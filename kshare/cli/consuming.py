@@ -18,6 +18,7 @@ import typer
 
 from kshare.cli.cluster import Cluster
 from kshare.cli.failure import ClosedPipe, Failure
+from kshare.cli.known_topics import require_topics
 from kshare.cli.outlet import Outlet
 from kshare.cli.quiet_group import why_quiet
 from kshare.cli.record_forms import Form, Unreadable
@@ -114,6 +115,7 @@ def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, 
 
     async def work() -> None:
         consumer = ShareConsumer(**options)
+        await require_topics(consumer.config.net_settings(), topics)
         async with consumer:
             books.is_open = True
             showing = Showing(consumer, plan, form, books)

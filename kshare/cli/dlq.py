@@ -36,13 +36,24 @@ Letters: TypeAlias = Annotated[
 Most: TypeAlias = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="At most so many.")]
 
 
+Group: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GROUP",
+        help="The share group that remembers what is redriven; kshare-dlq-TOPIC without it.",
+    ),
+]
+
+
 @dlq.command("list")
-def list_(server: Server = None, properties: Properties = None, is_json: Json = False) -> None:
-    """Topics that take dead letters, how many they hold, and whose."""
+def list_(
+    server: Server = None, properties: Properties = None, group: Group = None, is_json: Json = False
+) -> None:
+    """Topics that take dead letters, how many they hold that weren't redriven, and whose."""
     from kshare.cli import letter_views
     from kshare.cli.cluster import Cluster
 
-    letter_views.show_topics(Cluster(server, properties), is_json)
+    letter_views.show_topics(Cluster(server, properties), group, is_json)
 
 
 @dlq.command("show")
@@ -60,15 +71,18 @@ def show(
     explain: Annotated[
         bool, typer.Option("--explain", help="All that each says, and what that means.")
     ] = False,
+    group: Group = None,
     is_json: Json = False,
 ) -> None:
-    """Letters, without settling any."""
+    """Letters, without settling any; those that were redriven are marked."""
     from kshare.cli import letter_views
     from kshare.cli.cluster import Cluster
     from kshare.cli.letters.choice import choice
+    from kshare.cli.letters.settled import default_group
 
     chosen = choice(source, from_group, reason, since, until, letter)
-    letter_views.show_letters(Cluster(server, properties), topic, chosen, most, explain, is_json)
+    named = group or default_group(topic)
+    letter_views.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
 
 
 @dlq.command("redrive", short_help="Write records again, and settle their letters.")
@@ -90,13 +104,7 @@ def redrive(
     rate: Annotated[
         float | None, typer.Option(min=0.01, metavar="NUMBER", help="At most so many a second.")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GROUP",
-            help="The share group that remembers what is redriven; kshare-dlq-TOPIC without it.",
-        ),
-    ] = None,
+    group: Group = None,
     settle_others: Annotated[
         bool,
         typer.Option("--settle-others", help="Letters that aren't meant count as done for this group, too."),

@@ -13,6 +13,7 @@ from kshare.cli.checkup.dead_letter_topics import dead_letter_topics
 from kshare.cli.checkup.finding import Finding, Level, unknown
 from kshare.cli.checkup.group_health import group_health
 from kshare.cli.checkup.group_settings import group_settings
+from kshare.cli.checkup.installation import installation
 from kshare.cli.checkup.internal_topics import internal_topics
 from kshare.cli.checkup.patient import Patient
 from kshare.cli.checkup.reach import bootstrap, listeners
@@ -65,6 +66,7 @@ def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: 
 async def _examine(
     settings: NetSettings, groups: tuple[str, ...], topics: tuple[str, ...], tell: Callable[[Finding], None]
 ) -> None:
+    tell(installation())
     is_reached = False
     async for finding in bootstrap(settings):
         is_reached |= finding.level is Level.OK

@@ -9,6 +9,7 @@ import typer
 from kshare.admin.client import AdminClient
 from kshare.admin.offsets import Point
 from kshare.cli.cluster import Cluster
+from kshare.cli.dead_letter_rule import SETTING, require_dead_letter_name
 from kshare.cli.failure import Failure
 from kshare.cli.screen import Screen
 from kshare.cli.table import show, show_json
@@ -103,6 +104,9 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
 
 def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
+    topic = changes.get(SETTING)
+    if topic:
+        cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
     cluster.run(lambda admin: admin.alter_group_config(group, changes))
     text = ", ".join(
         f"{name} is unset" if value is None else f"{name} is {value}" for name, value in changes.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -105,7 +105,9 @@ def _show_members(screen: Screen, found: Found, verbose: bool) -> None:
         for group, _ in found
         for one in group.members
     ]
-    show(screen, heads, rows, ["EPOCH"])
+    if rows:
+        show(screen, heads, rows, ["EPOCH"])
+    _show_without(screen, (group.group for group, _ in found if not group.members), "members")
 
 
 def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
@@ -120,10 +122,17 @@ def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
         for group, offsets in found
         for one in offsets
     ]
-    show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
+    if rows:
+        show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
+    _show_without(screen, (group.group for group, offsets in found if not offsets), "offsets")
     for group, offsets in found:
         for text in troubles(offsets, has_members=bool(group.members)):
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
+
+
+def _show_without(screen: Screen, groups: Iterable[str], what: str) -> None:
+    for group in groups:
+        screen.line((f"group {group} has no {what}", ""))
 
 
 _PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offsets}

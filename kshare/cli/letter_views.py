@@ -11,46 +11,72 @@ from kshare.cli.cluster import Cluster
 from kshare.cli.failure import Failure
 from kshare.cli.format_string import iso_time
 from kshare.cli.letters.choice import Choice
-from kshare.cli.letters.errands import Outcome, Planned, check_target, default_group, plan, redrive
+from kshare.cli.letters.errands import Outcome, Planned, check_target, plan, redrive
 from kshare.cli.letters.letter import Letter, meaning, readable
 from kshare.cli.letters.reading import bounds, dead_letter_topics, letters
 from kshare.cli.letters.redrive import Orders, Tally
+from kshare.cli.letters.settled import SettledLetters, default_group, settled_letters
 from kshare.cli.screen import Screen
 from kshare.cli.table import show, show_json
 from kshare.cli.wording import counted
+from kshare.errors import NotAuthorized
 
 _HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
 
 
-def show_topics(cluster: Cluster, is_json: bool) -> None:
-    found = cluster.run_routed(dead_letter_topics)
+def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
+    found = cluster.run_routed(lambda router: dead_letter_topics(router, group))
     screen = Screen()
     if is_json:
         show_json(screen, found)
     elif found:
-        rows = [(one.topic, one.partitions, one.letters, " ".join(one.groups) or None) for one in found]
-        show(screen, ["TOPIC", "PARTITIONS", "LETTERS", "OF GROUPS"], rows, ["PARTITIONS", "LETTERS"])
+        has_redriven = any(one.redriven for one in found)
+        heads = ["TOPIC", "PARTITIONS", "LETTERS", *(["REDRIVEN"] if has_redriven else []), "OF GROUPS"]
+        rows = [
+            (
+                *(one.topic, one.partitions, one.letters),
+                *((one.redriven,) if has_redriven else ()),
+                " ".join(one.groups) or None,
+            )
+            for one in found
+        ]
+        show(screen, heads, rows, ["PARTITIONS", "LETTERS", "REDRIVEN"])
     else:
         screen.line(("no topic takes dead letters", ""))
     screen.done()
 
 
 def show_letters(
-    cluster: Cluster, topic: str, choice: Choice, most: int | None, explain: bool, is_json: bool
+    cluster: Cluster,
+    topic: str,
+    group: str,
+    choice: Choice,
+    most: int | None,
+    explain: bool,
+    is_json: bool,
 ) -> None:
-    async def work(router: Router) -> list[Letter]:
+    """Those that this group has redriven are marked."""
+
+    async def work(router: Router) -> tuple[list[Letter], SettledLetters | None]:
         found: list[Letter] = []
-        async for letter in letters(router, topic, *await bounds(router, topic)):
+        firsts, ends = await bounds(router, topic)
+        try:
+            settled = await settled_letters(router, topic, group, firsts, ends)
+        except NotAuthorized:
+            settled = None
+        async for letter in letters(router, topic, firsts, ends):
             if choice.wants(letter):
                 found.append(letter)
                 if len(found) == most:
                     break
-        return found
+        return found, settled
 
-    found = cluster.run_routed(work)
+    found, settled = cluster.run_routed(work)
+    redriven = [settled.has(one) if settled else None for one in found]
     screen = Screen()
     if is_json:
-        show_json(screen, [_form(one) for one in found])
+        pairs = zip(found, redriven, strict=True)
+        show_json(screen, [{**_form(one), "redriven": is_done} for one, is_done in pairs])
     elif not found:
         screen.line(("there is no such letter", ""))
     elif explain:
@@ -58,6 +84,14 @@ def show_letters(
             if index:
                 screen.line(("", ""))
             _explain(screen, one)
+            if redriven[index]:
+                screen.line((f"  redriven by group {group}", "green"))
+    elif any(redriven):
+        rows = [
+            (*_row(one)[:-1], "yes" if is_done else None, _row(one)[-1])
+            for one, is_done in zip(found, redriven, strict=True)
+        ]
+        show(screen, [*_HEADS[:-1], "REDRIVEN", _HEADS[-1]], rows, ["TIMES"])
     else:
         show(screen, _HEADS, [_row(one) for one in found], ["TIMES"])
     screen.done()

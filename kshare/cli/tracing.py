@@ -129,6 +129,7 @@ class Tracer:
     def _end(self) -> None:
         self._view.findings(self._watch.finish(time()))
         self._view.summary(self._watch.summary)
+        self._view.unnamed()
 
     async def _end_at_signal(self, *, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

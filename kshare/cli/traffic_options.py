@@ -30,7 +30,8 @@ Apis: TypeAlias = Annotated[
     ),
 ]
 Topics: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only what names this topic.")
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only what names this topic, by its name or id."),
 ]
 Groups: TypeAlias = Annotated[
     list[str] | None, typer.Option("--group", metavar="GROUP", help="Only what names this group.")

@@ -6,6 +6,7 @@ Whoever shows something here says when it is to leave, by `flush`. Credentials n
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,9 +20,12 @@ from kshare.cli.span_text import FAINT, NAME, PROBLEM
 from kshare.cli.state_records import explain_records
 from kshare.cli.traffic_summary import show_summary, summary_form
 from kshare.cli.tree_view import draw_tree
+from kshare.cli.wording import counted_large
 from kshare.dissect import Dissection, as_json, dissect_request, dissect_response
+from kshare.protocol.json_form import uuid_text
 from kshare.traffic import Exchange, Filter, Finding, Level, Sight
 from kshare.traffic.forms import exchange_form, finding_form
+from kshare.traffic.names import Names
 from kshare.traffic.summary import Summary
 
 _STYLES = {
@@ -53,6 +57,9 @@ class TrafficView:
     def __init__(self, screen: Screen, show: Show) -> None:
         self._screen = screen
         self._show = show
+        self._unnamed: Counter[bytes] = Counter()
+        """Exchanges that weren't shown as their topics' names weren't known, by topic."""
+        self._names: Names | None = None
 
     def begin(self, listen: str, cluster: str) -> None:
         """Says where clients are to connect to."""
@@ -65,13 +72,21 @@ class TrafficView:
 
     def show(self, sight: Sight) -> None:
         show = self._show
-        if not show.only_findings and show.filter.wants(sight.exchange, sight.told, sight.names):
+        if not show.only_findings:
+            self._choose(sight)
+        if sight.findings:
+            self.findings(sight.findings)
+
+    def _choose(self, sight: Sight) -> None:
+        show = self._show
+        if show.filter.wants(sight.exchange, sight.told, sight.names):
             if show.is_json:
                 self._write_json(sight)
             else:
                 self._draw(sight)
-        if sight.findings:
-            self.findings(sight.findings)
+        elif unnamed := show.filter.unnamed(sight.exchange, sight.told, sight.names):
+            self._unnamed.update(unnamed)
+            self._names = sight.names
 
     def flush(self) -> None:
         """All that was shown so far is sent to whoever watches."""
@@ -91,6 +106,23 @@ class TrafficView:
         else:
             self._screen.line((text, FAINT))
         self._screen.done()
+
+    def unnamed(self) -> None:
+        """Says what `--topic` may have left out: exchanges that name a topic by its id alone."""
+        if self._names is None:
+            return
+        wanted = self._show.filter.topics
+        told = {topic_id: self._names.name(topic_id) for topic_id in self._unnamed}
+        for topic_id, count in self._unnamed.most_common():
+            name, uuid = told[topic_id], uuid_text(topic_id)
+            exchanges = counted_large(count, "exchange")
+            if name is None:
+                text = f"{exchanges} of topic id {uuid} not shown: nothing that was seen says its name"
+            elif name in wanted:
+                text = f"{exchanges} of {name} not shown: they came before its name was said"
+            else:
+                continue
+            self.note(f"{text}; --topic {uuid} shows them")
 
     def summary(self, summary: Summary) -> None:
         if self._show.is_json:

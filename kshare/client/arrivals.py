@@ -14,8 +14,7 @@ from kshare.errors import CorruptBatchError
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.lease import RELEASE, Lease
-
-log = logging.getLogger("kshare.client")
+from kshare.summary_log import SummaryLog
 
 
 class Brought:
@@ -44,7 +43,7 @@ class Arrival(NamedTuple):
     lease: Lease
     brought: Brought
 
-    def look(self) -> list[Batch] | None:
+    def look(self, log: SummaryLog) -> list[Batch] | None:
         """Checks them, and gives the batches that they are in; None where they are broken, and given back.
 
         Another fetch may bring them whole, and the broker's delivery limit ends them if they stay broken.
@@ -54,7 +53,8 @@ class Arrival(NamedTuple):
             batches = self.brought.within(lease)
             mark_gaps(lease, batches)
         except CorruptBatchError as error:
-            log.error("%s[%d]: %s: its records are released", self.topic, lease.partition[1], error)
+            place = (self.topic, lease.partition[1], len(lease.states), lease.first, lease.last)
+            log.records(logging.ERROR, "in broken batches; released", *place, detail=str(error))
             lease.decide_held(RELEASE)
             return None
         lease.epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in batches]

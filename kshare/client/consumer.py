@@ -11,6 +11,7 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Generic, Self, cast, overload
 
@@ -26,6 +27,7 @@ from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.errors import KshareError, RequestTimedOut
+from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
@@ -73,12 +75,13 @@ class ShareConsumer(Generic[RecordT_co]):
     def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.net_settings()
-        self._reporter = Reporter(self.config.observer, self.config.on_settled)
+        self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
         self._shelf = Shelf()
 
     async def __aenter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        warn_if_slow()
         self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
         try:
             await self._tasks.start(self._live)
@@ -101,7 +104,7 @@ class ShareConsumer(Generic[RecordT_co]):
 
         Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
         """
-        with anyio.CancelScope() as self._life:
+        with closing(self._reporter.log), anyio.CancelScope() as self._life:
             async with Pool(self._settings) as pool:
                 connection = await pool.get_in()
                 require_share_groups(connection)

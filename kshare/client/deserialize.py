@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from kshare.client.observer import SILENT, Poisoned, Reporter
+from kshare.client.observer import Poisoned, Reporter
 from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
-
-log = logging.getLogger("kshare.client")
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -44,7 +42,7 @@ class Reader:
     """Turns keys and values by the user's functions; `on_poison` says what becomes of records that make one raise.
 
     raise: DeserializationFailed, with the record to be settled by hand; asked for the next, the batch goes on.
-    reject, release: settled so, logged, and the next record comes.
+    reject, release: settled so, counted in the log, and the next record comes.
     """
 
     kind: type[ShareRecord] = ReadRecord
@@ -54,12 +52,12 @@ class Reader:
         key: Deserializer | None,
         value: Deserializer | None,
         on_poison: OnPoison = "raise",
-        reporter: Reporter = SILENT,
+        reporter: Reporter | None = None,
     ) -> None:
         self.key = key
         self.value = value
         self.on_poison = on_poison
-        self._reporter = reporter
+        self._reporter = reporter or Reporter()
 
     def read(self, record: ShareRecord) -> bool:
         """Fill in key and value; False: it was settled, since it can't be read."""
@@ -81,11 +79,17 @@ class Reader:
         self._reporter.tell(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
             raise failure from error
-        log.warning("%s: %s", failure, "rejected" if self.on_poison == "reject" else "released")
+        past = "rejected" if self.on_poison == "reject" else "released"
+        cause = f"{part} can't be deserialized ({type(error).__name__}); {past}"
+        self._log(logging.WARNING, cause, record)
         try:
             record.reject() if self.on_poison == "reject" else record.release()
         except AcknowledgeError:
-            log.info("%r: its lease was over already", record)
+            self._log(logging.INFO, f"too late to be {past}: their lock was over", record)
+
+    def _log(self, level: int, cause: str, record: ShareRecord) -> None:
+        offset = record.offset
+        self._reporter.log.records(level, cause, record.topic, record.partition, 1, offset, offset)
 
 
 def _turned(function: Deserializer | None, data: bytes | None) -> Any:

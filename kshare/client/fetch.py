@@ -38,8 +38,6 @@ from kshare.state.cluster import Endpoint
 from kshare.state.lease import Partition
 from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent, ShareSession
 
-log = logging.getLogger("kshare.client")
-
 
 class Line(Protocol):
     """The way to one broker, as `line.FetchLine` is."""
@@ -377,7 +375,7 @@ class NodeSession:
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""
-        log.info("session with node %d is over: %s", self.node, reason)
+        self._holdings.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
         if why is not None:
             self._holdings.reporter.tell(SessionEnded(self.node, why))
         self.session.reset()

@@ -134,6 +134,7 @@ class GroupMember:
             except KshareError as error:
                 self._fail(error)
                 return
+            self._reporter.log.tell_due()
             now = anyio.current_time()
             pause = _LONGEST_SLEEP_S if wake_at is None else min(max(0.0, wake_at - now), _LONGEST_SLEEP_S)
             with anyio.move_on_after(pause):
@@ -146,7 +147,7 @@ class GroupMember:
             try:
                 answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
-                log.info("looking for the coordinator: %s", error)
+                self._log(logging.INFO, "looking for the coordinator failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
@@ -158,7 +159,7 @@ class GroupMember:
             try:
                 reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
-                log.info("heartbeat: %s", error)
+                self._log(logging.INFO, "a heartbeat failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
@@ -171,7 +172,7 @@ class GroupMember:
         try:
             response = await self._ask(None, request)
         except _NO_ANSWER as error:
-            log.info("metadata: %s", error)
+            self._log(logging.INFO, "asking for metadata failed", error)
             self._cluster.on_no_answer()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
@@ -180,7 +181,10 @@ class GroupMember:
             if isinstance(event, TopicGone):
                 self._bury(event)
             elif isinstance(event, Rebootstrap):
-                log.warning("the cluster has other addresses now: beginning with the bootstrap addresses")
+                self._log(
+                    logging.WARNING,
+                    "the cluster has other addresses now: starting from the bootstrap servers",
+                )
                 self._pool.start_anew()
         self._share_out()
         return self._cluster.wake_at
@@ -196,11 +200,11 @@ class GroupMember:
                     self._report_assignment(partitions)
                 case Lost(error):
                     # The assignment is void, what was acquired is not: sessions outlive membership (measured).
-                    log.warning("%s: joining again", error)
+                    self._log(logging.WARNING, "membership lost, joining again", error)
                     self._share_out()
                     self._report_assignment({})
                 case GroupFull(error, _):
-                    log.warning("%s: waiting for a place", error)
+                    self._log(logging.WARNING, "group full, retrying", error)
                 case Failed(error):
                     self._fail(self._explained(error))
                 case _:
@@ -231,7 +235,8 @@ class GroupMember:
 
     def _bury(self, gone: TopicGone) -> None:
         """Deleted, or recreated under another id: what was acquired of it can't be settled any more."""
-        log.warning("topic %s is gone: what is held of it is lost", gone.name or gone.topic_id.hex())
+        name = gone.name or gone.topic_id.hex()
+        self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
         for node in self._nodes.values():
             node.lose_topic(gone.topic_id)
         self._holdings.forget_topic(gone.topic_id)
@@ -300,7 +305,7 @@ class GroupMember:
                 self.name_of(topic_id) or topic_id.hex(): tuple(sorted(numbers))
                 for topic_id, numbers in partitions.items()
             }
-            log.info("assigned: %s", names)
+            log.info("group %s: assigned %s", self._config.group, names)
             self._reporter.tell(observer.Assigned(names, gained, lost))
 
     def _on_moved(
@@ -310,6 +315,9 @@ class GroupMember:
         self._pool.learn(self._cluster.nodes)
         self._share_out()
         self._wake()
+
+    def _log(self, level: int, cause: str, detail: object = "") -> None:
+        self._reporter.log.event(level, cause, detail)
 
     def _wake(self) -> None:
         self._news.set()

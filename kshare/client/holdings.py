@@ -14,7 +14,6 @@ import anyio
 
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.observer import (
-    SILENT,
     Finished,
     LeaseLost,
     LeaseRenewed,
@@ -28,11 +27,9 @@ from kshare.errors import BrokerError, ConnectionLost, KshareError
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
+from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
-
-log = logging.getLogger("kshare.client")
 
 
 class Holdings:
@@ -46,7 +43,7 @@ class Holdings:
         clock: Callable[[], float],
         reader: Reads | None = None,
         can_renew: bool = True,
-        reporter: Reporter = SILENT,
+        reporter: Reporter | None = None,
     ) -> None:
         self.pace = Pace(most)
         self.tally = Tally(self.tell)
@@ -64,7 +61,7 @@ class Holdings:
         """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
-        self.reporter = reporter
+        self.reporter = reporter or Reporter()
         self._names: dict[bytes, str] = {}
         self._topics: Container[str] | None = None
         self.clock = clock
@@ -107,7 +104,7 @@ class Holdings:
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             arrival = Arrival(topic, lease, brought)
-            if self.memory and arrival.look():
+            if self.memory and arrival.look(self.reporter.log):
                 self._accept_again(lease)
             if self._topics is not None and topic not in self._topics:
                 lease.decide_held(RELEASE)
@@ -119,7 +116,8 @@ class Holdings:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
         if lost:
             place = self._place(partition)
-            log.warning("%s[%d]: %d records came again while they were held", *place, lost)
+            cause = "delivered again while they were held: their lock had expired at the broker"
+            self.reporter.log.records(logging.WARNING, cause, *place, lost)
             self.reporter.tell(LeaseLost(*place, lost, "expired"))
             self.on_outcomes(outcomes)
 
@@ -152,7 +150,7 @@ class Holdings:
 
     def _open(self, arrival: Arrival) -> ShareBatch | None:
         """None if it is found to be broken."""
-        batches = arrival.look()
+        batches = arrival.look(self.reporter.log)
         if batches is None:
             return None
         opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
@@ -196,7 +194,9 @@ class Holdings:
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
                 place = self._place(outcome.partition)
-                log.warning("%s[%d] isn't renewed: the group forbids it, or its locks ran out", *place)
+                records = sum(lease.undecided for lease in outcome.not_renewed)
+                cause = "lock not renewed: the group forbids it, or the lock has expired"
+                self.reporter.log.records(logging.WARNING, cause, *place, records)
                 for lease in outcome.not_renewed:
                     self.keeper.on_not_renewed(lease)
             elif error or outcome.partition not in self.results:
@@ -244,15 +244,13 @@ class Holdings:
             lease.decide_held(RELEASE)
             self._is_stalled = True
         for lease in due.capped:
-            left = lease.deadline - now
-            log.warning(
-                "%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left
+            cause = (
+                "held for too long, so their lock is renewed no more; will be redelivered unless settled soon"
             )
+            self._log_lease(cause, lease, lease.undecided)
         for acks in books.values():
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
-            for lease in late:
-                log.warning("%r ran out: its records are given to somebody else", lease)
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
 
@@ -273,11 +271,19 @@ class Holdings:
 
     def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
         """Before they are: what is neither settled nor lost by now."""
-        if self.reporter.is_on:
-            for lease in leases:
-                records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
+        for lease in leases:
+            records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
+            if why == "expired":
+                # What is under way isn't lost yet: its answer says what became of it.
+                records = lease.count(HELD) + lease.count_between(ACCEPT, RENEW)
                 if records:
-                    self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+                    self._log_lease("lock expired; will be redelivered", lease, records)
+            if records:
+                self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+
+    def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
+        place = self._place(lease.partition)
+        self.reporter.log.records(logging.WARNING, cause, *place, records, lease.first, lease.last)
 
 
 def outcome_error(outcome: Outcome) -> KshareError | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
@@ -22,6 +23,7 @@ from kshare.protocol.message import Message, Request
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.state.session import AckRange
+from kshare.summary_log import SummaryLog
 
 log = logging.getLogger("kshare.client")
 
@@ -180,9 +182,20 @@ OnSettled = Callable[[Settled], None]
 
 
 class Reporter:
-    """Tells one consumer's observers, if it has any; `is_on` says whether events are worth making."""
+    """Tells one consumer's observers, if it has any; `is_on` says whether events are worth making.
 
-    def __init__(self, observer: Observer | None = None, on_settled: OnSettled | None = None) -> None:
+    `log` takes what may be logged for each record or each request; whoever ends the consumer closes it.
+    """
+
+    def __init__(
+        self,
+        observer: Observer | None = None,
+        on_settled: OnSettled | None = None,
+        *,
+        group: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.log = SummaryLog(log, group, clock)
         self._observer = observer
         self._on_settled = on_settled
         self.is_on = observer is not None
@@ -190,9 +203,9 @@ class Reporter:
 
     def tell(self, event: Event) -> None:
         if self._observer is not None:
-            _call(self._observer, event)
+            self._call(self._observer, event)
         if self._on_settled is not None and isinstance(event, Settled):
-            _call(self._on_settled, event)
+            self._call(self._on_settled, event)
 
     def answered(
         self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
@@ -233,13 +246,8 @@ class Reporter:
                         error = error_name(data.error_code)
                         self.tell(Refused("ShareAcknowledge", topic, data.partition_index, error))
 
-
-SILENT = Reporter()
-"""Where nobody observes."""
-
-
-def _call(function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
-    try:
-        function(event)  # type: ignore[arg-type]
-    except Exception:
-        log.exception("an observer raised at %s", type(event).__name__)
+    def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
+        try:
+            function(event)  # type: ignore[arg-type]
+        except Exception:
+            self.log.event(logging.ERROR, f"an observer raised at {type(event).__name__}", has_traceback=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, Unsupported
+from kshare.installation import version
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
@@ -185,10 +185,7 @@ def _offered(refusal: ApiVersionsResponse) -> int:
 
 def _own_version() -> str:
     """In the alphabet that brokers accept."""
-    try:
-        return re.sub(r"[^a-zA-Z0-9.-]", "-", version("kshare"))
-    except PackageNotFoundError:
-        return "unknown"
+    return re.sub(r"[^a-zA-Z0-9.-]", "-", version())
 
 
 async def _abandon(stream: TcpStream | None) -> None:

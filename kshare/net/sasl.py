@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError
 from kshare.net.connection import Asks
-from kshare.net.settings import Security
+from kshare.net.settings import NEEDS_EXTRA, Security
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -103,7 +103,10 @@ async def _choose_mechanism(ask: Asks, mechanism: str, peer: str) -> None:
 
 
 def _make_mechanism(security: Security, token: str | None, host: str) -> _Mechanism:
-    from kafka.net.sasl import get_sasl_mechanism  # takes a tenth of a second, and only SASL needs it
+    try:
+        from kafka.net.sasl import get_sasl_mechanism  # takes a tenth of a second, and only SASL needs it
+    except ImportError as error:
+        raise ConfigError(f"{NEEDS_EXTRA} ({error})") from None
 
     make = cast("Callable[..., _Mechanism]", get_sasl_mechanism(security.sasl_mechanism))
     match security.sasl_mechanism:

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -20,6 +21,7 @@ Token: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+NEEDS_EXTRA = "SASL needs kafka-python 3.0, whose mechanisms kshare uses: pip install 'kshare[sasl]'"
 
 _LONGEST_S = 86_400.0
 _SMALLEST_LIMIT = 64 * 1024
@@ -83,6 +85,8 @@ class Security:
             near = get_close_matches(str(mechanism).upper(), MECHANISMS, 1, 0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MECHANISMS)}"
             raise ConfigError(f"sasl_mechanism {mechanism!r} isn't known: {hint}")
+        if find_spec("kafka") is None:
+            raise ConfigError(NEEDS_EXTRA)
         if mechanism in PASSWORD_MECHANISMS:
             self._check_password(mechanism)
         elif mechanism == "OAUTHBEARER" and not callable(self.token):

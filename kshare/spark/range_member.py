@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -19,6 +20,7 @@ from kshare.admin.routing import Router
 from kshare.client.group import GroupMember
 from kshare.client.observer import Answered, Event, Fetched, Reporter
 from kshare.errors import KshareError
+from kshare.installation import warn_if_slow
 from kshare.net.pool import Pool
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
@@ -75,8 +77,9 @@ class RangeMember:
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Until `close`; then the group is left in good order, within `close_timeout`."""
+        warn_if_slow()
         config = self._options.consumer
-        reporter = Reporter(self._observe)
+        reporter = Reporter(self._observe, group=config.group)
         async with Pool(config.net_settings()) as pool:
             connection = await pool.get_in()
             require_share_groups(connection)
@@ -93,10 +96,11 @@ class RangeMember:
                 self._tasks.start_soon(self._survey_now_and_then)
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve, config.group, self._settle_rows)
-                await self._closing.wait()
-                with anyio.move_on_after(config.close_timeout, shield=True):
-                    if self._member is not None:
-                        await self._member.close()
+                with closing(reporter.log):
+                    await self._closing.wait()
+                    with anyio.move_on_after(config.close_timeout, shield=True):
+                        if self._member is not None:
+                            await self._member.close()
                 self._tasks.cancel_scope.cancel()
 
     def _begin(self, member_id: str) -> GroupMember:

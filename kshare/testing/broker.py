@@ -23,7 +23,14 @@ from kshare.broker.faults import Faults
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
-from kshare.broker.settings import MIN_LOCK_MS, Resource, common_settings
+from kshare.broker.settings import (
+    DEAD_LETTER_PREFIX,
+    DEAD_LETTER_TOPIC,
+    MIN_LOCK_MS,
+    Resource,
+    common_settings,
+)
+from kshare.errors import ConfigError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
 
@@ -162,7 +169,18 @@ class Broker:
         self.call(lambda: self.state.cluster.delete_topic(self.state.cluster.topics[name]))
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
-        """Such as {"share.auto.offset.reset": "earliest"}."""
+        """Such as {"share.auto.offset.reset": "earliest"}.
+
+        Raises ConfigError for a dead-letter topic whose name doesn't begin with the broker's prefix, `dlq.` unless set
+        otherwise. Clients may set such a name, as they may on Kafka, and then no dead letters are written.
+        """
+        topic = settings.get(DEAD_LETTER_TOPIC)
+        prefix = self.call(lambda: self.state.configs.broker(DEAD_LETTER_PREFIX))
+        if topic and not topic.startswith(prefix):
+            raise ConfigError(
+                f"{DEAD_LETTER_TOPIC} of group {group} is {topic!r}, and must begin with {prefix!r} "
+                f"(the broker's {DEAD_LETTER_PREFIX}): brokers write no dead letters to other topics"
+            )
         self._configure(Resource.GROUP, group, settings)
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:

@@ -19,15 +19,26 @@ class Filter:
 
     apis: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    """Names, or ids as Kafka writes them."""
     groups: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Names or numbers of error codes, or `any`."""
 
     def wants(self, exchange: Exchange, told: Mentions, names: Names) -> bool:
+        return self._wants_but_for_topics(exchange, told) and (
+            not self.topics or not names.calls(told).isdisjoint(self.topics)
+        )
+
+    def unnamed(self, exchange: Exchange, told: Mentions, names: Names) -> set[bytes]:
+        """Ids of topics whose names aren't known yet, where nothing else keeps an exchange from being wanted."""
+        if not self.topics or not self._wants_but_for_topics(exchange, told):
+            return set()
+        return names.unnamed(told) if names.calls(told).isdisjoint(self.topics) else set()
+
+    def _wants_but_for_topics(self, exchange: Exchange, told: Mentions) -> bool:
         return (
             (not self.apis or _among((exchange.api, str(exchange.api_key)), self.apis))
             and (not self.groups or bool(told.groups & set(self.groups)))
-            and (not self.topics or bool(names.topics(told) & set(self.topics)))
             and (not self.errors or self._has_error(exchange, told))
         )
 

@@ -22,6 +22,7 @@ class Names:
     def __init__(self) -> None:
         self._topics: dict[bytes, str] = {}
         """How topics are written: by their names as soon as these are known."""
+        self._named: set[bytes] = set()
         self._nodes: dict[str, int] = {}
 
     def topic(self, topic_id: bytes) -> str:
@@ -34,6 +35,17 @@ class Names:
     def topics(self, told: Mentions) -> set[str]:
         """All that were mentioned, by name or id."""
         return told.topics | {self.topic(one) for one in told.topic_ids if one != _NO_TOPIC}
+
+    def calls(self, told: Mentions) -> set[str]:
+        """All that topics which were mentioned may be called: names, ids, and the beginnings of ids as shown."""
+        return self.topics(told) | {uuid_text(one) for one in told.topic_ids}
+
+    def unnamed(self, told: Mentions) -> set[bytes]:
+        """Topics that were mentioned, and whose names nobody has said yet."""
+        return {one for one in told.topic_ids if one != _NO_TOPIC} - self._named
+
+    def name(self, topic_id: bytes) -> str | None:
+        return self._topics[topic_id] if topic_id in self._named else None
 
     def partition(self, topic_id: bytes, number: int) -> str:
         """orders-0"""
@@ -50,6 +62,7 @@ class Names:
                 for topic in told.topics:
                     if topic.name and topic.topic_id != _NO_TOPIC:
                         self._topics[topic.topic_id] = topic.name
+                        self._named.add(topic.topic_id)
         match exchange.response:
             case MetadataResponse() as metadata:
                 for one in metadata.brokers:

@@ -198,6 +198,20 @@ def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
     assert f"kshare groups reset-offsets late-{topic} --topic {topic} --to-earliest --execute" in done.err
 
 
+@pytest.mark.parametrize("words", [["--timeout-ms", "300"], ["-n", "1"], ["--interactive"], ["--json"]])
+def test_a_misspelt_topic_is_refused_at_once(topic: str, words: list[str]) -> None:
+    misspelt = topic.replace("orders", "oders")
+    done = kshare("consume", "-t", topic, "-t", misspelt, "-g", topic, *words)
+    assert_refused(done, 1, f"there is no topic {misspelt}: did you mean ")
+    assert topic in done.err
+    assert f"kshare topics create {misspelt}" in done.err
+
+
+def test_a_topic_that_is_like_no_other_is_refused_too() -> None:
+    done = kshare("consume", "-t", "xyzzy", "--timeout-ms", "300")
+    assert_refused(done, 1, "there is no topic xyzzy: create it by kshare topics create xyzzy")
+
+
 def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None:
     """While it waits at the prompt the lease is renewed: the lock lasts for a second, the wait for longer."""
     broker.create_topic("asked")

@@ -88,7 +88,26 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
         [GRAVE, "2", "3", "shippers"],
     ]
     (_, found) = json.loads(run("dlq", "list", "--json").out)
-    assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "groups": ["shippers"]}
+    assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "redriven": 0, "groups": ["shippers"]}
+
+
+def test_letters_that_were_redriven_are_counted_apart_and_marked(broker: Broker, run: Kshare) -> None:
+    bury(broker, 4)
+    redriven(run, "--letter", "1:0", "--letter", "1:2")
+    heads, row = (line.split() for line in run("dlq", "list").out.splitlines())
+    assert heads == ["TOPIC", "PARTITIONS", "LETTERS", "REDRIVEN", "OF", "GROUPS"]
+    assert row == [GRAVE, "2", "2", "2", "shippers"]
+    assert [one["redriven"] for one in letters_of(run)] == [True, False, True, False]
+    heads, first, second, *_ = (line.split() for line in run("dlq", "show", GRAVE).out.splitlines())
+    assert heads[-2:] == ["REDRIVEN", "REASON"]
+    assert ("yes" in first, "yes" in second) == (True, False)
+    explained = run("dlq", "show", GRAVE, "--letter", "1:2", "--explain").out
+    assert f"redriven by group kshare-dlq-{GRAVE}" in explained
+    redriven(run)
+    (found,) = json.loads(run("dlq", "list", "--json").out)
+    assert (found["letters"], found["redriven"]) == (0, 4)
+    (other,) = json.loads(run("dlq", "list", "--group", "another", "--json").out)
+    assert (other["letters"], other["redriven"]) == (4, 0)
 
 
 def test_nobody_has_dead_letters(kshare_broker: Broker, run: Kshare) -> None:

@@ -14,6 +14,7 @@ from kshare.admin.routing import Router
 from kshare.broker.settings import Resource
 from kshare.cli.checkup.patient import Patient
 from kshare.cli.checkup.reach import listeners
+from kshare.installation import MEND
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
@@ -82,6 +83,7 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
     assert (done.code, done.err) == (0, "")
     assert {line.split()[0] for line in done.out.splitlines()} == {"ok"}
     checks = (
+        "installation",
         "bootstrap",
         "listeners",
         "share groups",
@@ -92,6 +94,12 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
     )
     for check in checks:
         assert f"{check}: " in done.out
+
+
+def test_an_installation_that_is_slow(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.cli.checkup.installation.is_compiled", lambda: False)
+    (command,) = only(run, "warning", "installation", "modules are not compiled")
+    assert command == MEND
 
 
 # --- reaching it
@@ -326,6 +334,12 @@ def test_rights_that_are_missing(broker: Broker, run: Kshare) -> None:
     assert command.endswith("--operation Read --topic orders")
 
 
+def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
+    words = ("--group", GROUP, "--topic", "oders")
+    (command,) = only(run, "problem", "rights", "topic oders doesn't exist", *words)
+    assert command == f"kshare topics create oders --bootstrap-server {broker.bootstrap}"
+
+
 def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:
     """The settings of a group are another right."""
 
@@ -407,7 +421,9 @@ def test_dead_letters_that_would_be_lost(
     broker: Broker, run: Kshare, topic: str, text: str, command: str
 ) -> None:
     broker.create_topic("dlq.shut")
-    broker.set_group_config(GROUP, {f"{_DEAD}topic.name": topic})
+    chosen = {"share.auto.offset.reset": "earliest", f"{_DEAD}topic.name": topic}
+    # As clients can set it: the broker's own API refuses the first.
+    broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
     (todo,) = only(run, "problem", f"group {GROUP}", text)
     assert command in todo
 

@@ -59,6 +59,35 @@ def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) ->
             assert_refused(run("groups", *words), 1, "NON_EMPTY_GROUP")
 
 
+def test_a_group_without_members_is_said_to_have_none(group: str, run: Kshare) -> None:
+    done = run("groups", "describe", group, "--members")
+    assert (done.code, done.out) == (0, f"group {group} has no members\n")
+    assert run("groups", "describe", group, "--members", "--verbose").out == done.out
+    (found,) = json.loads(run("groups", "describe", group, "--members", "--json").out)
+    assert found == {"group": group, "members": []}
+
+
+def test_groups_with_members_and_without_stand_side_by_side(broker: Broker, group: str, run: Kshare) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"], client_id="truck"):
+        deadline = monotonic() + 20
+        while "truck" not in (done := run("groups", "describe", "--members")).out:
+            assert monotonic() < deadline, done
+            sleep(0.05)
+    heads, row, none = done.out.splitlines()
+    assert heads.split()[0] == "GROUP"
+    assert row.split()[0] == "packers"
+    assert none == f"group {group} has no members"
+
+
+def test_a_group_that_has_read_nothing_is_said_to_have_no_offsets(broker: Broker, run: Kshare) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["returns"]):
+        deadline = monotonic() + 20
+        while (done := run("groups", "describe", GROUP)).code:
+            assert monotonic() < deadline, done
+            sleep(0.05)
+        assert done.out == f"group {GROUP} has no offsets\n"
+
+
 def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
     heads, first, second = run("groups", "describe").out.splitlines()
     assert heads.split() == ["GROUP", "TOPIC", "PARTITION", "START", "LAG"]
@@ -113,6 +142,15 @@ def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert json.loads(done.out) == {"deleted": [group]}
     assert "group nobody: GROUP_ID_NOT_FOUND" in done.err
     assert run("groups", "list", "--json").out == "[]\n"
+
+
+def test_a_dead_letter_topic_that_brokers_would_not_write_to_is_refused(broker: Broker, run: Kshare) -> None:
+    name = "errors.deadletterqueue.topic.name"
+    done = run("groups", "config", "set", GROUP, f"{name}=grave")
+    assert_refused(done, 1, f"{name}=grave was not set: ")
+    assert "begin with 'dlq.' (their errors.deadletterqueue.topic.name.prefix)" in done.err
+    assert run("groups", "config", "set", GROUP, f"{name}=dlq.grave").code == 0
+    assert run("groups", "config", "unset", GROUP, name).code == 0
 
 
 def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:

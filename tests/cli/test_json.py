@@ -25,6 +25,9 @@ CALLS = {
     "produce": ["--topic", "orders", "--count", "3"],
     "state": ["shippers"],
     "pcap": [str(CAPTURES / "ethernet.pcap")],
+    "topics list": [],
+    "topics create": ["returns", "--partitions", "2"],
+    "topics delete": ["spare"],
     "groups list": [],
     "groups describe": ["shippers", "--members", "--offsets", "--state"],
     "groups reset-offsets": ["shippers", "--to-earliest"],
@@ -52,7 +55,7 @@ def with_json() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """Some of everything: groups with offsets and settings, dead letters."""
-    with Broker(topics={"orders": 1, "dlq.orders": 1}) as broker:
+    with Broker(topics={"orders": 1, "dlq.orders": 1, "spare": 1}) as broker:
         deadly = {"errors.deadletterqueue.topic.name": "dlq.orders"}
         broker.set_topic_config("dlq.orders", {"errors.deadletterqueue.group.enable": "true"})
         broker.produce("orders", [b"%d" % number for number in range(5)])

@@ -27,13 +27,14 @@ COMMANDS = {
     "consume": ["consume", "-t", "orders", "-g", "readers", "-n", "1", "--timeout-ms", "20000"],
     "produce": ["produce", "-t", "parcels", "--count", "2"],
     "groups": ["groups", "list"],
+    "topics": ["topics", "list"],
     "state": ["state"],
     "top": ["top", "--once", "--interval", "0.1"],
     "dlq": ["dlq", "list"],
     "doctor": ["doctor"],
     "trace": ["trace", "--listen", "127.0.0.1:0"],
 }
-JSON = {"produce", "groups", "state", "top", "dlq", "doctor"}
+JSON = {"produce", "groups", "topics", "state", "top", "dlq", "doctor"}
 
 
 @pytest.fixture(scope="module")

@@ -100,6 +100,38 @@ def test_filters_trees_and_ports(run: Kshare) -> None:
     assert not [line for line in run("pcap", path, "--lint").out.splitlines() if "→" in line]
 
 
+def exchanges(done: Done) -> list[str]:
+    return [line for line in done.out.splitlines() if "→" in line]
+
+
+def test_in_mid_stream_topics_are_found_by_their_ids(run: Kshare, tmp_path: Path) -> None:
+    """Behind the last Metadata nothing says what the topic is called: then its id chooses, and a note says which."""
+    whole = CAPTURES / "ethernet.pcap"
+    late = rewritten(tmp_path, "ethernet", packets_of(whole.read_bytes())[40:])
+    done = run("pcap", late, "--topic", "orders")
+    assert (done.code, exchanges(done)) == (0, [])
+    note = next(line for line in done.out.splitlines() if "not shown" in line)
+    assert note.startswith("3 exchanges of topic id WoYcf5Is")
+    topic_id = note.split()[5]
+    for written in (topic_id, f"{topic_id[:8]}…"):
+        found = run("pcap", late, "--topic", written)
+        assert len(exchanges(found)) == 3
+        assert "not shown" not in found.out
+    (note_form,) = of_type(run("pcap", late, "--topic", "orders", "--json"), "note")
+    assert note_form["text"] == note
+    assert "not shown" not in run("pcap", late, "--topic", "orders", "--api", "Produce").out
+    assert exchanges(run("pcap", str(whole), "--topic", topic_id)) != []
+
+
+def test_a_name_that_comes_late_is_told(run: Kshare, tmp_path: Path) -> None:
+    packets = packets_of((CAPTURES / "ethernet.pcap").read_bytes())
+    # What was said first, Metadata among it, is put behind the rest.
+    turned = rewritten(tmp_path, "ethernet", [*packets[40:], *packets[:40]])
+    out = run("pcap", turned, "--topic", "orders").out
+    assert "3 exchanges of orders not shown: they came before its name was said; --topic WoYcf5Is" in out
+    assert "not shown" not in run("pcap", turned, "--topic", "returns").out
+
+
 def test_disorder_and_copies_change_nothing(run: Kshare, tmp_path: Path) -> None:
     """Packets change places with their neighbours, and some come twice."""
     plain = run("pcap", str(CAPTURES / "ethernet.pcap")).out

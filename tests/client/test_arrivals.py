@@ -65,8 +65,7 @@ def test_what_is_broken_is_given_back_and_hides_nothing_else(
     assert broken.take(renewals=False) == [AckRange(5, 8, RELEASED)]
     assert not good.has_decided
     (said,) = caplog.messages
-    assert said.startswith("orders[0]: ")
-    assert said.endswith(": its records are released")
+    assert said.startswith("4 records of orders[0] (offsets 5 to 8): in broken batches; released: batch at ")
 
 
 def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:

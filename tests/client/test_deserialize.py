@@ -66,7 +66,9 @@ def test_a_record_that_can_not_be_read_is_settled_alone(
     batch.accept()
     assert list(batch.lease.states) == [ACCEPT, state, ACCEPT]
     (line,) = caplog.messages
-    assert line.startswith("orders[3]@1: its value can't be deserialized (JSONDecodeError): re")
+    assert line.startswith(
+        "1 record of orders[3] (offset 1): value can't be deserialized (JSONDecodeError); re"
+    )
     assert SECRET.decode() not in caplog.text
 
 

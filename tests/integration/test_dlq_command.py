@@ -54,6 +54,9 @@ def test_dead_letters_are_redriven(
     assert len(ours("redrive", grave, "--dry-run")) == COUNT
     done = ours("redrive", grave, "--max", "2")
     assert (done["redriven"], done["targets"]) == (2, {topic: 2})
+    if own:
+        assert counts(ours, grave) == (COUNT - 2, 2)
+    assert [one["redriven"] for one in ours("show", grave)].count(True) == 2
     assert len(ours("redrive", grave, "--dry-run")) == COUNT - 2
     done = ours("redrive", grave)
     assert (done["redriven"], done["is_complete"]) == (COUNT - 2, True)
@@ -63,6 +66,14 @@ def test_dead_letters_are_redriven(
         (1, "k", "[['own', 'h']]")
     }
     assert ours("redrive", grave)["redriven"] == 0
+    if own:
+        assert counts(ours, grave) == (0, COUNT)
+
+
+def counts(ours: Ours, grave: str) -> tuple[int, int]:
+    """Letters that are left, and those that were redriven."""
+    (found,) = [one for one in ours("list") if one["topic"] == grave]
+    return found["letters"], found["redriven"]
 
 
 @pytest.fixture

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import subprocess
 import sys
+import tomllib
 import types
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from packaging.requirements import Requirement
 
 from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, Unsupported
+from kshare.net.settings import MECHANISMS, NetSettings
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     MetadataRequest,
@@ -338,3 +344,36 @@ def test_nothing_of_sasl_is_loaded_before_it_is_asked_for() -> None:
     """kafka-python takes a tenth of a second to load."""
     check = "import sys, kshare.net.pool; sys.exit('kafka' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    with pytest.raises(ConfigError, match=re.escape("pip install 'kshare[sasl]'")):
+        NetSettings.parse("localhost:9092", **PLAIN)
+
+
+async def test_another_kafka_python_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases before 3.0 have its mechanisms elsewhere, and later ones may."""
+    monkeypatch.setitem(sys.modules, "kafka.net.sasl", None)
+    async with peer(lambda talk: talk.greet()) as address:
+        problem = await refusal(settings(address, **PLAIN))
+    assert isinstance(problem, ConfigError)
+    assert "SASL needs kafka-python 3.0" in str(problem)
+
+
+def test_what_is_relied_on_in_kafka_python() -> None:
+    """Its mechanisms are internal to it. Whoever raises the bound in pyproject.toml runs this on the new release."""
+    from kafka.net.sasl import get_sasl_mechanism
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    assert inspect.isabstract(AbstractTokenProvider)
+    assert AbstractTokenProvider.__abstractmethods__ <= {"token"}
+    for name in MECHANISMS:
+        mechanism = get_sasl_mechanism(name)
+        for method in ("auth_bytes", "receive", "is_done", "is_authenticated"):
+            assert callable(getattr(mechanism, method)), (name, method)
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (relied_on,) = map(Requirement, project["optional-dependencies"]["sasl"])
+    assert version("kafka-python") in relied_on.specifier
+    assert "3.1" not in relied_on.specifier
+    assert not [one for one in project["dependencies"] if one.startswith("kafka-python")]

@@ -71,6 +71,7 @@ SCENES = (
     ),
     Scene(["trace", "--listen", LISTEN], traced),
     Scene(["pcap", "orders.pcap", "--group", GROUP], to_its_end),
+    Scene(["topics", "list"], to_its_end),
     Scene(["groups", "list"], to_its_end),
     Scene(["groups", "describe", GROUP, "--offsets", "--members"], to_its_end),
     Scene(["groups", "config", "show", GROUP], to_its_end),

@@ -10,22 +10,22 @@ What can't be buried is archived nevertheless: nothing here fails.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
 from kshare.broker.configs import Configs
 from kshare.broker.refusal import Refusal
-from kshare.broker.settings import Resource
+from kshare.broker.settings import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC, Resource
 from kshare.broker.shares.delivery import Cause
 from kshare.broker.shares.share_partition import Buried
 from kshare.protocol.record import Record
 from kshare.protocol.record_builder import BatchBuilder
+from kshare.summary_log import SummaryLog
 
-_TOPIC = "errors.deadletterqueue.topic.name"
 _COPY = "errors.deadletterqueue.copy.record.enable"
 _ENABLED = "errors.deadletterqueue.group.enable"
-_PREFIX = "errors.deadletterqueue.topic.name.prefix"
 _MAY_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
 _HEADER = "__dlq.errors."
 _REASONS = {
@@ -35,8 +35,9 @@ _REASONS = {
 
 
 class DeadLetters:
-    def __init__(self, clock: Clock, configs: Configs, cluster: Cluster) -> None:
+    def __init__(self, clock: Clock, configs: Configs, cluster: Cluster, log: SummaryLog) -> None:
         self._clock = clock
+        self._log = log
         self._configs = configs
         self._cluster = cluster
 
@@ -68,8 +69,17 @@ class DeadLetters:
         return self._configs.is_on(Resource.GROUP, group, _COPY)
 
     def _grave(self, group: str, origin: Partition) -> Partition | None:
-        name = self._configs.group(group, _TOPIC)
-        if not name or not name.startswith(self._configs.broker(_PREFIX)):
+        name = self._configs.group(group, DEAD_LETTER_TOPIC)
+        if not name:
+            return None
+        prefix = self._configs.broker(DEAD_LETTER_PREFIX)
+        if not name.startswith(prefix):
+            # Kafka says nothing; whoever tests with this broker is to see why there are no letters.
+            self._log.event(
+                logging.WARNING,
+                f"group {group}: no dead letters are written to topic {name}, for its name must begin with {prefix!r} "
+                f"({DEAD_LETTER_PREFIX})",
+            )
             return None
         topic = self._cluster.find(name)
         if topic is None and self._configs.is_on(Resource.BROKER, "", _MAY_CREATE):

@@ -10,6 +10,7 @@ from kshare.net.permissions import Resource, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest, MetadataRequest
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import MetadataResponseTopic
 
 _CHECK = "rights"
 _UNSAID = -(2**31)
@@ -28,7 +29,12 @@ async def rights(patient: Patient) -> AsyncIterator[Finding]:
     for group in patient.groups:
         yield _judge(patient, "group", group, await _on_group(patient, group))
     for topic in patient.topics:
-        yield _judge(patient, "topic", topic, await _on_topic(patient, topic))
+        found = await _topic(patient, topic)
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
+            yield problem(_CHECK, f"topic {topic} doesn't exist", command)
+        else:
+            yield _judge(patient, "topic", topic, _on_topic(found))
 
 
 def _judge(patient: Patient, resource: Resource, name: str, allowed: int | None) -> Finding:
@@ -58,11 +64,14 @@ async def _on_group(patient: Patient, group: str) -> int | None:
     return _bits(answer.groups[0].authorized_operations)
 
 
-async def _on_topic(patient: Patient, topic: str) -> int | None:
+async def _topic(patient: Patient, topic: str) -> MetadataResponseTopic:
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic)], False, include_topic_authorized_operations=True
     )
-    found = (await patient.pool.ask(None, request)).topics[0]
+    return (await patient.pool.ask(None, request)).topics[0]
+
+
+def _on_topic(found: MetadataResponseTopic) -> int | None:
     if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return 0
     return _bits(found.topic_authorized_operations)

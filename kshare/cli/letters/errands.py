@@ -22,6 +22,7 @@ from kshare.cli.letters.letter import Letter
 from kshare.cli.letters.originals import Missing, Originals
 from kshare.cli.letters.reading import bounds, letters
 from kshare.cli.letters.redrive import NOWHERE, Orders, Redrive, Tally, next_batch
+from kshare.cli.letters.settled import settled_letters
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareRecord
 from kshare.errors import BrokerError, ConfigError, KshareError
@@ -60,20 +61,12 @@ class Outcome:
 async def plan(router: Router, topic: str, group: str, orders: Orders) -> list[Planned]:
     """What a redrive by this group would do now. Reads alone."""
     firsts, ends = await bounds(router, topic)
-    topic_id = (await router.metadata([topic])).topics[0].topic_id
-    states = await share_states(router, [SharePartition(group, topic_id, number) for _, number in ends])
-    settled: set[tuple[int, int]] = set()
-    for (name, number), first in firsts.items():
-        state = states.get(SharePartition(group, topic_id, number))
-        if state is None:
-            continue
-        firsts[name, number] = max(first, state.start_offset)
-        done = (one for one in state.covering(firsts[name, number], ends[name, number] - 1) if one.is_settled)
-        settled |= {(number, offset) for one in done for offset in range(one.first, one.last + 1)}
+    settled = await settled_letters(router, topic, group, firsts, ends)
+    firsts = {where: max(first, settled.starts.get(where[1], 0)) for where, first in firsts.items()}
     originals = Originals(router)
     found: list[Planned] = []
     async for letter in letters(router, topic, firsts, ends):
-        if (letter.partition, letter.offset) in settled or not orders.choice.wants(letter):
+        if settled.has(letter) or not orders.choice.wants(letter):
             continue
         if orders.most is not None and sum(one.reason is None for one in found) >= orders.most:
             break
@@ -192,10 +185,6 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
         for one in states[place].covering(firsts[where], ends[where] - 1)
         if not one.is_settled
     )
-
-
-def default_group(topic: str) -> str:
-    return f"kshare-dlq-{topic}"
 
 
 def check_target(topic: str, target: str | None) -> None:

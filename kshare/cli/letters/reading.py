@@ -13,6 +13,7 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.cli.letters.letter import Letter, read
+from kshare.cli.letters.settled import default_group, settled_letters
 from kshare.errors import NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
@@ -25,13 +26,19 @@ class DeadLetterTopic:
     topic: str
     partitions: int
     letters: int
-    """Those that the topic still has; what is settled by a group counts as well."""
+    """Those that the topic still has, without those that were redriven."""
+    redriven: int | None
+    """Those that the topic still has although they were redriven; None for whoever may not know, and then `letters`
+    are all."""
     groups: tuple[str, ...]
     """Share groups that send theirs here."""
 
 
-async def dead_letter_topics(router: Router) -> list[DeadLetterTopic]:
-    """Topics that take dead letters, and those that a group names for its own, whether they take them or not."""
+async def dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
+    """Topics that take dead letters, and those that a group names for its own, whether they take them or not.
+
+    `group` is the one that remembers what was redriven.
+    """
     senders = await _senders(router)
     found = []
     for topic in (await router.metadata(None)).topics:
@@ -41,10 +48,30 @@ async def dead_letter_topics(router: Router) -> list[DeadLetterTopic]:
         if name in senders or await _takes_letters(router, name):
             firsts, ends = await bounds(router, name)
             count = sum(ends[where] - firsts[where] for where in ends)
+            redriven = await _redriven(router, name, group or default_group(name), firsts, ends)
             found.append(
-                DeadLetterTopic(name, len(topic.partitions), count, tuple(sorted(senders.get(name, ()))))
+                DeadLetterTopic(
+                    name,
+                    len(topic.partitions),
+                    count - (redriven or 0),
+                    redriven,
+                    tuple(sorted(senders.get(name, ()))),
+                )
             )
     return sorted(found, key=lambda one: one.topic)
+
+
+async def _redriven(
+    router: Router,
+    topic: str,
+    group: str,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> int | None:
+    try:
+        return (await settled_letters(router, topic, group, firsts, ends)).count(firsts, ends)
+    except NotAuthorized:
+        return None
 
 
 async def _senders(router: Router) -> Mapping[str, list[str]]:

@@ -1,0 +1,189 @@
+"""Log lines that can't flood: the first of a kind is logged at once, further ones are counted and logged as a sum.
+
+A kind is a cause, and where it concerns records a partition as well. Each kind has at most one line in `EVERY_S`
+seconds. What was counted is logged with the next of its kind that comes after that time, by `tell_due`, which its owner
+calls now and then, or by `close`: nothing is left out of the sums.
+
+`Sums` decides what is logged when; it is pure, times are passed in. `SummaryLog` writes to a logger, from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+EVERY_S = 10.0
+MOST_KINDS = 1000
+"""Kinds that are counted one by one. Whatever is beyond shares one sum, so that memory stays bounded."""
+
+
+class Kind(NamedTuple):
+    """What has a line of its own."""
+
+    level: int
+    cause: str
+    place: str | None = None
+    """A partition as orders[0]; None for what concerns no records."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    told_at: float
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+    detail: str = ""
+
+    def add(self, count: int, first: int | None, last: int | None, detail: str) -> None:
+        self.count += count
+        self.detail = detail
+        if first is not None and last is not None:
+            self.first = first if self.first is None else min(self.first, first)
+            self.last = last if self.last is None else max(self.last, last)
+
+    def take(self, kind: Kind, now: float) -> str:
+        """Its line; counting begins anew."""
+        text = _event_text(kind, self) if kind.place is None else _records_text(kind, self)
+        self.told_at, self.count, self.first, self.last = now, 0, None, None
+        return text
+
+
+Line = tuple[int, str]
+"""Level and text."""
+
+
+class Sums:
+    def __init__(self) -> None:
+        self._sums: dict[Kind, _Sum] = {}
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def add(
+        self,
+        now: float,
+        kind: Kind,
+        count: int = 1,
+        first: int | None = None,
+        last: int | None = None,
+        detail: str = "",
+    ) -> Line | None:
+        """The line to log now, if this kind is due; `first` and `last` are offsets."""
+        found = self._sums.get(kind)
+        if found is None:
+            if len(self._sums) >= MOST_KINDS:
+                self._forget_quiet(now)
+            if len(self._sums) >= MOST_KINDS:
+                place = None if kind.place is None else "other partitions"
+                kind, first, last = (
+                    Kind(kind.level, "too many different causes to log each", place),
+                    None,
+                    None,
+                )
+            found = self._sums.setdefault(kind, _Sum(float("-inf")))
+        found.add(count, first, last, detail)
+        return (kind.level, found.take(kind, now)) if now >= found.told_at + EVERY_S else None
+
+    def due(self, now: float) -> list[Line]:
+        """Lines for everything that was counted and is due."""
+        lines = [
+            (kind.level, one.take(kind, now))
+            for kind, one in self._sums.items()
+            if one.count and now >= one.told_at + EVERY_S
+        ]
+        self._forget_quiet(now)
+        return lines
+
+    def rest(self, now: float) -> list[Line]:
+        """Lines for everything that was counted, due or not."""
+        return [(kind.level, one.take(kind, now)) for kind, one in self._sums.items() if one.count]
+
+    def _forget_quiet(self, now: float) -> None:
+        for kind in [
+            kind for kind, one in self._sums.items() if not one.count and now >= one.told_at + EVERY_S
+        ]:
+            del self._sums[kind]
+
+
+class SummaryLog:
+    """`group` is named in every line, if there is one."""
+
+    def __init__(
+        self, logger: logging.Logger, group: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._logger = logger
+        self._prefix = f"group {group}: " if group else ""
+        self._clock = clock
+        self._sums = Sums()
+        # Records of `kshare.sync` are read in the user's thread.
+        self._lock = Lock()
+
+    def records(
+        self,
+        level: int,
+        cause: str,
+        topic: str,
+        partition: int,
+        count: int,
+        first: int | None = None,
+        last: int | None = None,
+        detail: str = "",
+    ) -> None:
+        """So many records of this partition, from the first to the last of these offsets if they are known."""
+        self._add(Kind(level, cause, f"{topic}[{partition}]"), count, first, last, detail)
+
+    def event(self, level: int, cause: str, detail: object = "", *, has_traceback: bool = False) -> None:
+        """Something that may happen again and again; of the details the latest is logged."""
+        self._add(Kind(level, cause), 1, None, None, str(detail), has_traceback=has_traceback)
+
+    def tell_due(self) -> None:
+        with self._lock:
+            lines = self._sums.due(self._clock())
+        self._log(lines)
+
+    def close(self) -> None:
+        """What was counted is logged now."""
+        with self._lock:
+            lines = self._sums.rest(self._clock())
+        self._log(lines)
+
+    def _add(
+        self,
+        kind: Kind,
+        count: int,
+        first: int | None,
+        last: int | None,
+        detail: str,
+        *,
+        has_traceback: bool = False,
+    ) -> None:
+        if not self._logger.isEnabledFor(kind.level):
+            return
+        with self._lock:
+            line = self._sums.add(self._clock(), kind, count, first, last, detail)
+        if line is not None:
+            self._log([line], has_traceback=has_traceback)
+
+    def _log(self, lines: list[Line], *, has_traceback: bool = False) -> None:
+        for level, text in lines:
+            self._logger.log(level, "%s%s", self._prefix, text, exc_info=has_traceback)
+
+
+def _records_text(kind: Kind, one: _Sum) -> str:
+    offsets = ""
+    if one.first is not None:
+        offsets = (
+            f" (offset {one.first})" if one.first == one.last else f" (offsets {one.first} to {one.last})"
+        )
+    noun = "record" if one.count == 1 else "records"
+    detail = f": {one.detail}" if one.detail else ""
+    return f"{one.count:,} {noun} of {kind.place}{offsets}: {kind.cause}{detail}"
+
+
+def _event_text(kind: Kind, one: _Sum) -> str:
+    times = f" ({one.count:,} times, the latest)" if one.count > 1 else ""
+    return f"{kind.cause}{times}{f': {one.detail}' if one.detail else ''}"

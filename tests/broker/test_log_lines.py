@@ -1,0 +1,24 @@
+"""The broker's own log: a client that sends rubbish again and again doesn't flood it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+
+import pytest
+
+from kshare.testing import Broker
+
+
+def test_rubbish_again_and_again_makes_a_handful_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kshare.broker"), Broker() as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        for _ in range(50):
+            with socket.create_connection((host, int(port)), timeout=10) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.recv(1) == b""
+    assert 2 <= len(caplog.messages) <= 4
+    assert "127.0.0.1 sent what is no request" in caplog.messages[0]
+    times = (re.search(r"\((\d+) times, the latest\)", line) for line in caplog.messages)
+    assert sum(int(found[1]) if found else 1 for found in times) == 50

@@ -1,0 +1,118 @@
+"""Log lines of a consumer: however many records have the same trouble, it makes a handful of lines."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+import kshare.sync
+from kshare.client.deserialize import Reader
+from kshare.client.holdings import Holdings
+from kshare.client.observer import Reporter
+from kshare.client.record import ShareBatch
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import Lease
+from kshare.state.leases import LeaseKeeper
+from kshare.testing import Broker
+
+MANY = 20_000
+TOPIC = b"t" * 16
+_COUNT = re.compile(r"([\d,]+) records? of ")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def counted(lines: list[str]) -> int:
+    """Records that these lines speak of."""
+    return sum(int(found[1].replace(",", "")) for line in lines if (found := _COUNT.search(line)))
+
+
+def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """As a loop does it that holds single records for too long: ten minutes, 20,000 records."""
+    clock = Clock()
+    reporter = Reporter(group="shippers", clock=clock)
+    keeper = LeaseKeeper(can_renew=False, longest_s=1e9)
+    holdings = Holdings(most=100, keeper=keeper, clock=clock, reporter=reporter)
+    acks = PartitionAcks((TOPIC, 3))
+    books = {acks.partition: acks}
+    with caplog.at_level(logging.DEBUG, "kshare"):
+        for offset in range(MANY):
+            acquired = [AcquiredRecords(offset, offset, 1)]
+            holdings.add("orders", acks, PartitionData(3, acquired_records=acquired), lock_s=0.01)
+            keeper.hand_out(acks.leases[-1], clock.now)
+            clock.now += 0.03
+            holdings.look_after_leases(books)
+            holdings.forget(acks)
+        reporter.log.close()
+    lines = [line for line in caplog.messages if "lock expired" in line]
+    assert 2 <= len(lines) <= MANY * 0.03 / 10 + 2
+    assert lines[0] == "group shippers: 1 record of orders[3] (offset 0): lock expired; will be redelivered"
+    assert counted(lines) == MANY
+    assert re.fullmatch(
+        r"group shippers: [\d,]+ records of orders\[3\] \(offsets 1 to \d+\): lock expired; will be redelivered",
+        lines[1],
+    )
+    assert not [line for line in caplog.messages if "Lease(" in line]
+
+
+@pytest.mark.parametrize("on_poison", ["reject", "release"])
+def test_records_that_cannot_be_read_make_a_handful_of_lines(
+    on_poison: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    reporter = Reporter(group="shippers", clock=clock)
+
+    def refuse(data: bytes) -> object:
+        clock.now += 0.001
+        raise ValueError(data)
+
+    builder = BatchBuilder()
+    for _ in range(MANY):
+        builder.append(b"hunter2", timestamp=0)
+    reader = Reader(None, refuse, on_poison, reporter)  # type: ignore[arg-type]
+    lease = Lease((TOPIC, 3), 0, MANY - 1, 1)
+    with caplog.at_level(logging.DEBUG, "kshare"):
+        assert list(ShareBatch("orders", lease, list(read_batches(builder.build())), reader)) == []
+        reporter.log.close()
+    assert 2 <= len(caplog.messages) <= 4
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    assert counted(caplog.messages) == MANY
+    assert caplog.messages[0] == (
+        "group shippers: 1 record of orders[3] (offset 0): "
+        f"value can't be deserialized (ValueError); {'rejected' if on_poison == 'reject' else 'released'}"
+    )
+    assert "hunter2" not in caplog.text
+
+
+def test_a_consumer_tells_at_its_end_what_it_had_not_told_yet(
+    kshare_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    kshare_broker.produce("orders", [b"bad"] * 499 + [b"1"])
+    with (
+        caplog.at_level(logging.WARNING, "kshare.client"),
+        kshare.sync.ShareConsumer(
+            kshare_broker.bootstrap,
+            group="shippers",
+            topics=["orders"],
+            value_deserializer=int,
+            on_poison="reject",
+        ) as consumer,
+    ):
+        assert next(iter(consumer)).value == 1
+    lines = [line for line in caplog.messages if "can't be deserialized" in line]
+    assert len(lines) <= 3
+    assert all(line.startswith("group shippers: ") and "orders[0]" in line for line in lines)
+    assert counted(lines) == 499

@@ -1,0 +1,83 @@
+"""What is installed is said: by `--version`, `__version__`, and once in the log where nothing is compiled."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import kshare
+from kshare import installation
+
+ROOT = Path(__file__).parents[1]
+
+TWICE = """
+import logging
+import tests.helpers.source_only
+from kshare import sync
+from kshare.testing import Broker
+
+logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
+with Broker(topics={"orders": 1}) as broker:
+    for _ in range(2):
+        with sync.ShareConsumer(broker.bootstrap, group="shippers", topics=["orders"]):
+            pass
+"""
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert kshare.__version__ == version("kshare")
+
+
+@pytest.mark.parametrize("module", ["kshare", "kshare.cli"])
+def test_the_command_says_its_version_python_and_whether_it_is_compiled(module: str) -> None:
+    done = python("-m", module, "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"kshare {version('kshare')}, ")
+    assert f"Python {platform.python_version()}" in done.stdout
+    assert done.stdout.endswith(", compiled\n")
+
+
+def test_python_m_kshare_is_the_command() -> None:
+    done = python("-m", "kshare", "groups", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: kshare groups" in done.stdout
+
+
+def test_the_version_needs_no_extra() -> None:
+    code = (
+        "import sys; sys.modules['typer'] = None; sys.argv = ['kshare', '--version']\n"
+        "from kshare.cli import main; main()"
+    )
+    assert python("-c", code).stdout.startswith("kshare ")
+
+
+def test_without_compiled_modules_it_says_so_and_how_to_mend_it() -> None:
+    code = "import tests.helpers.source_only, sys; sys.argv = ['kshare', '--version']; import kshare.cli as c; c.main()"
+    done = python("-c", code)
+    assert "not compiled" in done.stdout
+    assert installation.SLOW in done.stdout
+    assert "install a C compiler" in done.stdout
+    assert installation.MEND in done.stdout
+
+
+def test_a_process_logs_it_once() -> None:
+    done = python("-c", TWICE)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"WARNING kshare {installation.SLOW}; install a C compiler")
+
+
+def test_a_process_with_compiled_modules_logs_nothing() -> None:
+    done = python("-c", TWICE.replace("import tests.helpers.source_only", ""))
+    assert (done.returncode, done.stderr) == (0, "")

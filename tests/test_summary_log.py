@@ -1,0 +1,90 @@
+"""When a summary log speaks: at once, then in sums, and at its end; and how much it keeps in mind."""
+
+from __future__ import annotations
+
+import logging
+
+from kshare.summary_log import EVERY_S, MOST_KINDS, Kind, SummaryLog, Sums
+
+ORDERS = Kind(logging.WARNING, "lock expired", "orders[0]")
+
+
+def test_the_first_at_once_the_rest_in_sums() -> None:
+    sums = Sums()
+    assert sums.add(0.0, ORDERS, 1, 7, 7) == (
+        logging.WARNING,
+        "1 record of orders[0] (offset 7): lock expired",
+    )
+    assert sums.add(1.0, ORDERS, 2, 12, 13) is None
+    assert sums.add(2.0, ORDERS, 1500, 4, 2000) is None
+    assert sums.due(EVERY_S - 0.1) == []
+    (line,) = sums.due(EVERY_S)
+    assert line == (logging.WARNING, "1,502 records of orders[0] (offsets 4 to 2000): lock expired")
+    assert sums.due(EVERY_S * 2) == []
+
+
+def test_the_next_of_its_kind_brings_along_what_was_counted() -> None:
+    sums = Sums()
+    assert sums.add(0.0, ORDERS, 1) is not None
+    assert sums.add(1.0, ORDERS, 2) is None
+    assert sums.add(EVERY_S, ORDERS, 3) == (logging.WARNING, "5 records of orders[0]: lock expired")
+
+
+def test_other_partitions_and_other_causes_have_lines_of_their_own() -> None:
+    sums = Sums()
+    for kind in (ORDERS, ORDERS._replace(place="orders[1]"), ORDERS._replace(cause="rejected")):
+        assert sums.add(0.0, kind) is not None
+        assert sums.add(0.0, kind) is None
+    assert len(sums.rest(0.0)) == 3
+    assert sums.rest(0.0) == []
+
+
+def test_of_events_the_latest_is_told() -> None:
+    sums, kind = Sums(), Kind(logging.INFO, "a heartbeat failed")
+    assert sums.add(0.0, kind, detail="one") == (logging.INFO, "a heartbeat failed: one")
+    for detail in ("two", "three"):
+        sums.add(1.0, kind, detail=detail)
+    assert sums.rest(2.0) == [(logging.INFO, "a heartbeat failed (2 times, the latest): three")]
+
+
+def test_memory_is_bounded_and_nothing_is_left_out() -> None:
+    sums = Sums()
+    for number in range(3 * MOST_KINDS):
+        sums.add(0.0, ORDERS._replace(place=f"orders[{number}]"), 2, 0, 1)
+    assert len(sums) <= MOST_KINDS + 1
+    (line,) = sums.rest(1.0)
+    assert (
+        line[1]
+        == f"{4 * MOST_KINDS - 2:,} records of other partitions: too many different causes to log each"
+    )
+    sums.due(EVERY_S)
+    sums.due(2 * EVERY_S)
+    assert len(sums) == 0
+
+
+def test_a_closed_log_has_told_everything() -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger = logging.Logger("alone")
+    logger.addHandler(Keep())
+    log = SummaryLog(logger, "shippers", lambda: 0.0)
+    for offset in range(100):
+        log.records(logging.WARNING, "rejected", "orders", 3, 1, offset, offset)
+    log.tell_due()
+    assert lines == ["group shippers: 1 record of orders[3] (offset 0): rejected"]
+    log.close()
+    assert lines[1:] == ["group shippers: 99 records of orders[3] (offsets 1 to 99): rejected"]
+    log.close()
+    assert len(lines) == 2
+
+
+def test_what_is_not_logged_is_not_counted() -> None:
+    logger = logging.Logger("alone", logging.WARNING)
+    log = SummaryLog(logger)
+    log.event(logging.INFO, "a heartbeat failed")
+    logger.setLevel(logging.INFO)
+    log.close()

@@ -1,0 +1,51 @@
+"""Names of dead-letter topics: the broker's own API refuses those that no letter would ever be written to."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kshare import ConfigError
+from kshare.broker.settings import Resource
+from kshare.testing import Broker
+from tests.helpers.rejecting import reject
+
+_SETTINGS = "errors.deadletterqueue."
+NAME = f"{_SETTINGS}topic.name"
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+
+
+def test_a_name_without_the_prefix_is_refused(kshare_broker: Broker) -> None:
+    with pytest.raises(ConfigError) as refused:
+        kshare_broker.set_group_config("shippers", {NAME: "grave"})
+    assert str(refused.value) == (
+        f"{NAME} of group shippers is 'grave', and must begin with 'dlq.' "
+        f"(the broker's {NAME}.prefix): brokers write no dead letters to other topics"
+    )
+    kshare_broker.set_group_config("shippers", {NAME: "dlq.grave"})
+    kshare_broker.set_group_config("shippers", {NAME: ""})
+
+
+def test_the_prefix_is_the_brokers() -> None:
+    with Broker(settings={f"{NAME}.prefix": "dead-"}) as broker:
+        broker.set_group_config("shippers", {NAME: "dead-orders"})
+        with pytest.raises(ConfigError, match="must begin with 'dead-'"):
+            broker.set_group_config("shippers", {NAME: "dlq.orders"})
+
+
+def test_what_a_client_sets_is_taken_as_kafka_does_and_the_log_says_what_becomes_of_it(
+    kshare_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kshare_broker.create_topic("orders")
+    kshare_broker.create_topic("grave", settings={f"{_SETTINGS}group.enable": "true"})
+    chosen = EARLIEST | {NAME: "grave"}
+    kshare_broker.call(lambda: kshare_broker.state.configs.replace(Resource.GROUP, "shippers", chosen))
+    kshare_broker.produce("orders", [b"1", b"2"])
+    with caplog.at_level(logging.WARNING, "kshare.broker"):
+        reject(kshare_broker.bootstrap, "shippers", "orders", 2)
+    assert kshare_broker.records("grave") == []
+    (line,) = caplog.messages
+    assert line.startswith(
+        "group shippers: no dead letters are written to topic grave, for its name must begin"
+    )
