@@ -17,6 +17,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import anyio
 import pytest
