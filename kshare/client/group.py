@@ -44,6 +44,12 @@ def new_member_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
+def _log_no_answer(what: str, error: KshareError) -> None:
+    """One that breaks is tried again at once; a silent broker has cost `request_timeout`, which somebody may notice."""
+    level = logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO
+    log.log(level, "%s: %s: trying again", what, error)
+
+
 class GroupMember:
     """`failure` is set when nothing that waiting would heal has happened."""
 
@@ -146,7 +152,7 @@ class GroupMember:
             try:
                 answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
-                log.info("looking for the coordinator: %s", error)
+                _log_no_answer("looking for the coordinator", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
@@ -158,7 +164,7 @@ class GroupMember:
             try:
                 reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
-                log.info("heartbeat: %s", error)
+                _log_no_answer("heartbeat", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
@@ -171,7 +177,7 @@ class GroupMember:
         try:
             response = await self._ask(None, request)
         except _NO_ANSWER as error:
-            log.info("metadata: %s", error)
+            _log_no_answer("metadata", error)
             self._cluster.on_no_answer()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
