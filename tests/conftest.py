@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["kshare.testing.plugin"]
+pytest_plugins = ["kshare.testing.plugin", "tools.runs.deadlines", "tools.runs.broker_watch"]
 
 # How long an example takes is the machine's business: nothing is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -98,6 +98,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
             return _release(nodeid) or ("spark" if "/spark/" in module else module)
+
+        def remove_node(self, node: Any) -> str | None:
+            """A test that ended its worker isn't run again: xdist would run it until it had ended every worker."""
+            units = self.assigned_work[node].values()
+            crashed = next((name for unit in units for name, is_done in unit.items() if not is_done), None)
+            for unit in units:
+                if crashed in unit:
+                    unit[crashed] = True
+            super().remove_node(node)
+            return crashed
 
     return ByBroker(config, log)
 

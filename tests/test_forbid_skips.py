@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ def _run(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(_CONFTEST.parents[1])},
         capture_output=True,
         text=True,
         timeout=60,

@@ -123,8 +123,11 @@ class Router:
     ) -> ResponseT:
         """Once. Raises the first error of the answer, those that pass before others."""
         connection = await self._pool.connection(node, timeout=_until(deadline))
+        left = _until(deadline)
+        if node is None and is_repeatable and self._pool.has_a_choice:
+            left /= 2  # so that there is time to ask another broker, should this one stay silent
         try:
-            answer = await connection.ask(request, timeout=_until(deadline))
+            answer = await connection.ask(request, timeout=left)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise

@@ -305,7 +305,12 @@ class NodeSession:
     def _fail(self, error: KshareError) -> None:
         self._has_failed = True
         self._asked = None
+        if isinstance(error, RequestTimedOut):
+            self._holdings.reporter.log.event(logging.WARNING, f"node {self.node} does not answer", error)
         self._break_off(str(error), type(error).__name__)
+        if not self._closing:
+            # Its partitions may be led by others by now: metadata has to say by whom.
+            self._on_moved(list(self.session.wanted), [], [])
 
     def _on_response(self, response: Any) -> Request[Any] | None:
         assert self._asked is not None, "this answers it"

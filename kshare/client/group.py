@@ -147,7 +147,7 @@ class GroupMember:
             try:
                 answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
-                self._log(logging.INFO, "looking for the coordinator failed", error)
+                self._log_no_answer("looking for the coordinator failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
@@ -159,7 +159,7 @@ class GroupMember:
             try:
                 reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
-                self._log(logging.INFO, "a heartbeat failed", error)
+                self._log_no_answer("a heartbeat failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
@@ -172,7 +172,7 @@ class GroupMember:
         try:
             response = await self._ask(None, request)
         except _NO_ANSWER as error:
-            self._log(logging.INFO, "asking for metadata failed", error)
+            self._log_no_answer("asking for metadata failed", error)
             self._cluster.on_no_answer()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
@@ -315,6 +315,11 @@ class GroupMember:
         self._pool.learn(self._cluster.nodes)
         self._share_out()
         self._wake()
+
+    def _log_no_answer(self, cause: str, error: KshareError) -> None:
+        """A broken connection is tried again at once; a silent broker has cost `request_timeout`: worth a warning."""
+        level = logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO
+        self._log(level, cause, error)
 
     def _log(self, level: int, cause: str, detail: object = "") -> None:
         self._reporter.log.event(level, cause, detail)

@@ -42,17 +42,22 @@ class Dialer:
         self._random = random or Random()
         self._context: ssl.SSLContext | None = None
 
-    async def dial(self, address: Address, tasks: TaskGroup) -> Connection:
-        """A connection that is ready; `tasks` owns it. Raises ours only, within `connect_timeout`."""
+    async def dial(self, address: Address, tasks: TaskGroup, *, deadline: float = float("inf")) -> Connection:
+        """A connection that is ready; `tasks` owns it. Raises ours only, within `connect_timeout` and by `deadline`."""
         peer = format_address(address)
         attempt = _Attempt(peer)
-        with anyio.move_on_after(self._settings.connect_timeout):
+        left = deadline - anyio.current_time()
+        with anyio.move_on_after(min(self._settings.connect_timeout, left)):
             try:
                 return await self._dial(address, attempt, tasks)
             except RequestTimedOut as error:
                 raise ConnectionLost(f"can't reach {peer}: {error}") from None
             except DecodeError as error:
                 raise ConnectionLost(f"can't reach {peer}: its answer can't be read: {error}") from error
+        if left < self._settings.connect_timeout:
+            raise ConnectionLost(
+                f"can't reach {peer}: not connected within {max(0.0, left):.2g} s (no {attempt.step})"
+            )
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
         )

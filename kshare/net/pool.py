@@ -6,7 +6,9 @@ was carried out is open, and what follows from that is for those to know who kno
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
 from typing import Self, TypeVar
@@ -14,14 +16,17 @@ from typing import Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare.errors import ConnectionLost, KshareError
+from kshare.errors import ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import Address, format_address
 from kshare.net.backoff import Backoff
 from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
+from kshare.net.outage import Outage
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
+
+log = logging.getLogger("kshare.net")
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -68,19 +73,28 @@ class Pool:
             endpoint.hang_up("the cluster has other addresses now")
 
     async def get_in(self, *, timeout: float | None = None) -> Connection:
-        """Reaches a broker and asks what everybody may know, or says why that fails.
+        """Reaches a broker and asks what everybody may know, or says why that fails; within `timeout` in all.
 
         A broker that wants a login hangs up at the first question of those without. Later it would be taken for a
         broker that has gone, and tried again and again.
         """
-        connection = await self.connection(None, timeout=timeout)
-        try:
-            await connection.ask(MetadataRequest([]), timeout=timeout)
-        except ConnectionLost:
-            # Once may be anything.
-            connection = await self.connection(None, timeout=timeout)
-            await connection.ask(MetadataRequest([]), timeout=timeout)
-        return connection
+        limit = self.settings.request_timeout if timeout is None else timeout
+        deadline = anyio.current_time() + limit
+        others = len(self.settings.bootstrap) - 1
+        problems: list[str] = []
+        # A connection that breaks once may be anything; one that stays silent is left for another broker.
+        for tries_left in range(max(2, others + 1), 0, -1):
+            connection = await self.connection(None, timeout=deadline - anyio.current_time())
+            share = (deadline - anyio.current_time()) / min(tries_left, others + 1)
+            try:
+                await connection.ask(MetadataRequest([]), timeout=share)
+            except (ConnectionLost, RequestTimedOut) as error:
+                problems.append(str(error))
+                if tries_left == 1 or (isinstance(error, RequestTimedOut) and not others):
+                    raise type(error)("; ".join(dict.fromkeys(problems))) from None
+            else:
+                return connection
+        raise AssertionError("the last try returns or raises")
 
     async def ask(
         self,
@@ -108,36 +122,35 @@ class Pool:
         """
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
-        with anyio.move_on_after(limit):
-            if node is None:
-                return await self._any(purpose, deadline)
-            return await self._of(self._address(node)).connect(purpose, deadline, self._owner())
-        target = "any broker" if node is None else format_address(self._address(node))
-        raise ConnectionLost(f"can't reach {target}: not connected within {limit:g} s")
+        if node is None:
+            return await self._any(purpose, deadline)
+        return await self._of(self._address(node)).connect(purpose, deadline, self._owner())
 
     async def _any(self, purpose: str, deadline: float) -> Connection:
-        async with self._searching:
+        async with _in_turn(self._searching, deadline, "any broker"):
             for connection in self._open(purpose):
                 return connection
             problems: list[str] = []
             candidates = self._candidates(purpose)
             for left, endpoint in zip(range(len(candidates), 0, -1), candidates, strict=True):
-                share = (deadline - anyio.current_time()) / left
-                with anyio.move_on_after(share):
-                    try:
-                        return await endpoint.connect(purpose, deadline, self._owner())
-                    except ConnectionLost as error:
-                        problems.append(str(error))
-                        continue
-                problems.append(f"can't reach {endpoint.peer}: not connected within {share:g} s")
+                now = anyio.current_time()
+                try:
+                    return await endpoint.connect(purpose, now + (deadline - now) / left, self._owner())
+                except ConnectionLost as error:
+                    problems.append(str(error))
             raise ConnectionLost("; ".join(problems))
 
     def _open(self, purpose: str) -> Iterator[Connection]:
-        """Those that answer; one that let a request time out and was silent since is passed over."""
+        """Those of brokers that answer; one that failed lately, or owes an answer to anybody, is passed over."""
         for endpoint in self._endpoints.values():
             connection = endpoint.connections.get(purpose)
-            if connection is not None and connection.is_open and not connection.is_suspect:
+            if connection is not None and connection.is_open and not endpoint.is_in_doubt:
                 yield connection
+
+    @property
+    def has_a_choice(self) -> bool:
+        """More than one broker could be asked what any can answer."""
+        return len({*self._nodes.values(), *self.settings.bootstrap}) > 1
 
     def _candidates(self, purpose: str) -> list[_Endpoint]:
         """Nodes and bootstrap addresses by chance, but those last that failed, or are silent, lately."""
@@ -182,12 +195,18 @@ class _Endpoint:
         self._settled_after = settled_after
         self._turns: dict[str, anyio.Lock] = {}
         self._problem: KshareError | None = None
+        self._outage = Outage(self.peer)
         self._dialing: set[anyio.CancelScope] = set()
         self._is_closed = False
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """The last try to connect failed, or a request on any of its connections wasn't answered in time."""
+        return self._outage.is_on or any(one.is_suspect for one in self.connections.values())
+
     async def connect(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
         """The open connection, or a new one; whoever comes meanwhile waits for the same."""
-        async with self._turns.setdefault(purpose, anyio.Lock()):
+        async with _in_turn(self._turns.setdefault(purpose, anyio.Lock()), deadline, self.peer):
             connection = self.connections.get(purpose)
             if connection is not None and connection.is_open:
                 return connection
@@ -197,7 +216,7 @@ class _Endpoint:
                 self._dialing.add(dialing)
                 try:
                     await self._pause(deadline)
-                    return await self._dial(purpose, tasks)
+                    return await self._dial(purpose, deadline, tasks)
                 finally:
                     self._dialing.discard(dialing)
             raise ConnectionLost(_CLOSED)
@@ -217,13 +236,19 @@ class _Endpoint:
             raise ConnectionLost(f"{self._problem or self.peer}; the next try comes after the deadline")
         await anyio.sleep_until(self.backoff.until)
 
-    async def _dial(self, purpose: str, tasks: TaskGroup) -> Connection:
+    async def _dial(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
         try:
-            connection = await self._dialer.dial(self._address, tasks)
+            connection = await self._dialer.dial(self._address, tasks, deadline=deadline)
         except KshareError as error:
             self._failed(error)
+            told = self._outage.on_failure(str(error), anyio.current_time())
+            if told:
+                log.warning(told)
             raise
         born = anyio.current_time()
+        told = self._outage.on_success(born)
+        if told:
+            log.warning(told)
         self.connections[purpose] = connection
         connection.on_closed(lambda error: self._on_closed(connection, error, born))
         return connection
@@ -239,3 +264,21 @@ class _Endpoint:
     def _failed(self, error: KshareError) -> None:
         self._problem = error
         self.backoff.on_failure(anyio.current_time())
+
+
+@asynccontextmanager
+async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncIterator[None]:
+    """Whoever is in front may take longer than we have."""
+    limit = deadline - anyio.current_time()
+    is_ours = False
+    with anyio.move_on_after(limit):
+        await turn.acquire()
+        is_ours = True
+    if not is_ours:
+        raise ConnectionLost(
+            f"can't reach {target}: not connected within {max(0.0, limit):.2g} s (another attempt is under way)"
+        )
+    try:
+        yield
+    finally:
+        turn.release()

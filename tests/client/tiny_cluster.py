@@ -90,6 +90,8 @@ class TinyCluster:
         """Nodes that metadata doesn't name."""
         self.error_next: dict[type[Message], int] = {}
         """Answer the next request of a kind so."""
+        self.frozen: set[int] = set()
+        """Nodes that accept connections and answer nothing."""
         self.is_silent = False
         """Nobody who fetches is answered."""
         self.talks: list[Conversation] = []
@@ -128,6 +130,8 @@ class _Node:
         try:
             while True:
                 header, request = await talk.request(Message)
+                while self.number in self.cluster.frozen:
+                    await anyio.sleep(0.01)
                 self.cluster.requests.append((self.number, request))
                 await talk.answer(header, await self._answer(talk, session, request))
         finally:

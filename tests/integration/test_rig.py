@@ -18,6 +18,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from tests.integration.conftest import FreshGroup, FreshTopic, StartCluster
+from tests.tools.runs.small_run import small_run
 from tools.kafka import requests
 from tools.kafka.certificates import Authority
 from tools.kafka.cluster import Cluster
@@ -216,6 +217,38 @@ class TestSasl:
                 sasl_plain_username=USERS[0].name,
                 sasl_plain_password=USERS[1].password,
             )
+
+
+def test_a_run_replaces_a_broker_that_stops_answering(tmp_path: Path) -> None:
+    """Frozen behind the rig's back, as one whose threads wait for each other looks from outside."""
+    done = small_run(tmp_path, _FREEZING, "-rA", conftest=_WATCHED)
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in told
+    assert "1 rerun" in told
+    assert "Kafka 4.1.2, node 1: it stopped answering (no answer to DescribeCluster" in told
+    assert "1 test run again: test_it.py::test_meets_it[4.1.2] passed" in told
+    (evidence,) = (tmp_path / "stopped-brokers").glob("*/*")
+    assert "ReplicaManager" in (evidence / "broker.log").read_text(encoding="utf-8")
+    assert (evidence / "threads.txt").read_text(encoding="utf-8").startswith("Full thread dump")
+
+
+_WATCHED = """
+from tests.integration.conftest import *
+import tools.kafka.health
+
+tools.kafka.health.ANSWER_DEADLINE_S = 3.0
+"""
+_FREEZING = """
+    @pytest.mark.release("4.1.2")
+    def test_meets_it(kafka, fresh_topic):
+        mark = Path("frozen")
+        if not mark.exists():
+            mark.touch()
+            os.kill(kafka.nodes[0].pid, signal.SIGSTOP)
+            assert 0, "as if it had waited for an answer"
+        fresh_topic()
+    """
 
 
 class TestNothingIsLeft:

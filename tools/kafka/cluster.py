@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.kafka import requests
+from tools.kafka import requests, running
 from tools.kafka.certificates import Authority
 from tools.kafka.listeners import HOST, Listener, listener_settings, scram_arguments
 from tools.kafka.node import Node, Ports
@@ -114,12 +114,15 @@ class Cluster:
             for node in self.nodes:
                 node.start()
             self.wait_until_ready()
+            running.clusters.append(self)
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
         """End every node, whatever state it is in. The folder stays, for its logs."""
+        if self in running.clusters:
+            running.clusters.remove(self)
         # Of several brokers each would wait long for others that are going too; of one nothing is kept anyway.
         for node in self.nodes:
             node.kill()
@@ -143,7 +146,7 @@ class Cluster:
         deadline = time.monotonic() + READY_DEADLINE_S
         while True:
             try:
-                return _prove_ready(expected)
+                _prove_ready(expected)
             except (OSError, requests.RefusedError, IndexError) as problem:
                 for node in expected:
                     if not node.is_running:
@@ -153,6 +156,10 @@ class Cluster:
                         f"Kafka {self.release} isn't ready after {READY_DEADLINE_S} s ({problem}); "
                         f"its logs are in {self.folder}."
                     ) from problem
+            else:
+                for node in expected:
+                    node.has_been_ready = True
+                return
             time.sleep(_POLL_S)
 
     def create_topic(

@@ -43,6 +43,8 @@ class Node:
         self.folder = folder
         self.log = folder / "broker.log"
         self.is_paused = False
+        self.has_been_ready = False
+        """Since its process was started; whoever starts it says so."""
         self._release = release
         self._ports = ports
         self._memory_mb = memory_mb
@@ -52,6 +54,11 @@ class Node:
     def is_running(self) -> bool:
         """Whether its process is there, be it frozen."""
         return self._process is not None and not self._process.has_ended
+
+    @property
+    def is_expected(self) -> bool:
+        """It was ready once, and nobody has ended or frozen it since: it has to answer."""
+        return self.has_been_ready and not self.is_paused
 
     @property
     def pid(self) -> int:
@@ -93,16 +100,19 @@ class Node:
         """Start its process; `Cluster.wait_until_ready` tells when it is of use."""
         if self.is_running:
             raise RuntimeError(f"Node {self.id} is running already.")
+        self.has_been_ready = False
         self._process = Process([*self._java(self._memory_mb), "kafka.Kafka", str(self._settings)], self.log)
 
     def kill(self) -> None:
         """As a crash: nothing is flushed, nobody is told."""
+        self.has_been_ready = False
         if self._process is not None:
             self._process.kill()
         self.is_paused = False
 
     def stop(self) -> None:
         """In good order: leaderships move away, sockets close."""
+        self.has_been_ready = False
         if self._process is not None:
             self._process.stop()
         self.is_paused = False
@@ -117,6 +127,11 @@ class Node:
         if self._process is not None:
             self._process.resume()
         self.is_paused = False
+
+    def ask_for_threads(self) -> None:
+        """Have it write the stacks of its threads to its log, as a JVM does at SIGQUIT; it goes on afterwards."""
+        if self._process is not None:
+            self._process.ask_for_threads()
 
     def explain_end(self) -> BrokerFailedError:
         """Why its process may have ended, from the end of its log."""

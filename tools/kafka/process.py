@@ -47,6 +47,11 @@ class Process:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def ask_for_threads(self) -> None:
+        """SIGQUIT, by which a JVM writes its threads' stacks to its output; it is woken for that if it was frozen."""
+        self._signal(signal.SIGQUIT)
+        self._signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End it as a crash would."""
         self._signal(signal.SIGKILL)

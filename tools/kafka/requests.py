@@ -13,7 +13,7 @@ from tools.kafka import wire
 from tools.kafka.wire import NO_TAGS, Address, array, text
 
 _FIND_COORDINATOR, _CREATE_TOPICS, _DESCRIBE_CONFIGS, _INCREMENTAL_ALTER_CONFIGS = 10, 19, 32, 44
-_DESCRIBE_CLUSTER, _SHARE_GROUP_HEARTBEAT = 60, 76
+_DESCRIBE_CLUSTER, _SHARE_GROUP_HEARTBEAT, _SHARE_FETCH = 60, 76, 78
 _GROUP_KEY, _SHARE_KEY = 0, 2
 _SET = 0
 _PROBE_GROUP = "kshare-rig-probe"
@@ -36,9 +36,9 @@ class RefusedError(RuntimeError):
         self.code = code
 
 
-def known_nodes(address: Address) -> dict[int, Address]:
+def known_nodes(address: Address, deadline: float | None = None) -> dict[int, Address]:
     """The brokers that the one at `address` knows to be alive, by id, with their addresses on that listener."""
-    answer = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS)
+    answer = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS, deadline)
     answer.skip(4)
     _raise_for(answer.int16(), answer.text(), "DescribeCluster")
     answer.text()
@@ -70,6 +70,26 @@ def prove_share_groups(address: Address) -> None:
         except (OSError, RefusedError):
             if time.monotonic() > deadline:
                 raise
+
+
+def prove_answers(address: Address, deadline: float) -> None:
+    """Raises OSError unless this broker answers, whatever it says; a share fetch of nothing is asked for, too."""
+    for name, api, version, body in (
+        ("DescribeCluster", _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS),
+        ("ShareFetch", _SHARE_FETCH, 1, _fetch_of_nothing()),
+    ):
+        try:
+            wire.ask(address, api, version, body, deadline)
+        except OSError as problem:
+            raise OSError(f"no answer to {name}: {problem}") from problem
+
+
+def _fetch_of_nothing() -> bytes:
+    """Opens a share session without partitions, which ends with its connection."""
+    limits = struct.pack(
+        ">iiiiii", 0, 0, 0, 1, 1, 1
+    )  # epoch, wait, least and most bytes, records, batch size
+    return text(_PROBE_GROUP) + text(_short(uuid.uuid4())) + limits + array(()) + array(()) + NO_TAGS
 
 
 def create_topic(

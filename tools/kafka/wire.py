@@ -15,10 +15,14 @@ _CLIENT = b"kshare-rig"
 Address = tuple[str, int]
 
 
-def ask(address: Address, api: int, version: int, body: bytes) -> Answer:
-    """Send one request of a flexible version, and give the body of its answer. OSError when nobody answers."""
+def ask(address: Address, api: int, version: int, body: bytes, deadline: float | None = None) -> Answer:
+    """Send one request of a flexible version, and give the body of its answer. OSError when nobody answers.
+
+    `deadline` is for each step (connecting, sending, reading), in seconds.
+    """
     header = struct.pack(">hhih", api, version, 1, len(_CLIENT)) + _CLIENT + NO_TAGS
-    with socket.create_connection(address, timeout=ANSWER_DEADLINE_S) as connection:
+    limit = ANSWER_DEADLINE_S if deadline is None else deadline
+    with socket.create_connection(address, timeout=limit) as connection:
         connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         size = struct.unpack(">i", _read(connection, 4))[0]
         answer = Answer(_read(connection, size))

@@ -1,0 +1,179 @@
+"""Brokers that accept nothing, or accept and never answer: at the start, in the middle, at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import AdminClient, ConnectionLost, KshareError, ShareConsumer, sync
+from kshare.client.observer import Event, SessionEnded
+from kshare.net.addresses import format_address
+from kshare.protocol.messages import ApiVersionsRequest, ShareFetchRequest
+from tests.client.test_group import consumer, next_of, until
+from tests.client.tiny_cluster import ACCEPTED, TinyCluster
+from tests.net.peer import peer
+from tests.net.test_out_of_reach import mute
+from tests.net.wall import Wall
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 30.0
+SHORT: dict[str, Any] = {"connect_timeout": 0.3, "request_timeout": 0.5}
+
+
+@asynccontextmanager
+async def _listener(kind: str) -> AsyncIterator[str]:
+    if kind == "accepts nothing":
+        with Wall() as wall:
+            yield wall.text
+    else:
+        async with peer(mute) as address:
+            yield format_address(address)
+
+
+_KINDS = pytest.mark.parametrize(
+    ("kind", "step"),
+    [("accepts nothing", "no TCP connection"), ("never answers", "no answer to ApiVersions")],
+    ids=["accepts nothing", "never answers"],
+)
+
+
+@_KINDS
+@pytest.mark.parametrize("client", [ShareConsumer, AdminClient])
+async def test_at_the_start(kind: str, step: str, client: Any) -> None:
+    """An error that says who, what and how long."""
+    options = {} if client is AdminClient else {"group": "g", "topics": ["a"]}
+    async with _listener(kind) as where:
+        with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionLost) as caught:
+            async with client(where, **options, **SHORT):
+                pass
+    assert str(caught.value) == f"can't reach {where}: {step} within 0.3 s"
+
+
+@_KINDS
+async def test_at_the_start_without_an_event_loop(kind: str, step: str) -> None:
+    def work(where: str) -> None:
+        with sync.ShareConsumer(where, group="g", topics=["a"], **SHORT):
+            pass
+
+    async with _listener(kind) as where:
+        with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionLost) as caught:
+            await anyio.to_thread.run_sync(work, where)
+    assert str(caught.value) == f"can't reach {where}: {step} within 0.3 s"
+
+
+@pytest.fixture
+def two() -> Iterator[TinyCluster]:
+    """Node 1 coordinates and leads `a`, node 2 leads `b`."""
+    cluster = TinyCluster("a", "b", nodes=2)
+    cluster.topics["b"].leader = 2
+    yield cluster
+    cluster.frozen.clear()
+
+
+async def test_a_frozen_broker_does_not_hold_up_the_others_and_is_used_again(two: TinyCluster) -> None:
+    events: list[Event] = []
+    async with two.running(), consumer(two, "a", "b", observer=events.append, **SHORT) as source:
+        two.topics["b"].append(b"b0")
+        assert (await next_of(source)).value == b"b0"
+        await source.commit()
+        two.frozen = {2}
+        two.topics["b"].append(b"b1")
+        # As many as come while node 2 isn't heard of: whoever waited for it would get none.
+        for number in range(50):
+            two.topics["a"].append(b"a%d" % number)
+            record = await next_of(source)
+            assert record.topic == "a"
+            record.accept()
+        await until(lambda: any(isinstance(one, SessionEnded) and one.node == 2 for one in events))
+        two.frozen = set()
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                if record.value == b"b1":
+                    break
+
+
+async def test_a_leader_that_never_comes_back_is_replaced_by_the_new_one(two: TinyCluster) -> None:
+    """Nobody tells a consumer that leadership moved when the old leader can't: it has to ask."""
+    async with two.running(), consumer(two, "b", **SHORT) as source:
+        two.topics["b"].append(b"b0")
+        assert (await next_of(source)).value == b"b0"
+        two.frozen = {2}
+        two.topics["b"].move(1)
+        two.topics["b"].append(b"b1")
+        seen = {(await next_of(source)).value, (await next_of(source)).value}
+        assert seen == {b"b0", b"b1"}
+
+
+async def test_no_busy_loop_at_a_broker_that_answers_nobody(
+    two: TinyCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt costs `connect_timeout`; with pauses that grow between them."""
+    async with two.running(), consumer(two, "b", backoff_max=0.4, **SHORT) as source:
+        two.topics["b"].append(b"b0")
+        assert (await next_of(source)).value == b"b0"
+        await source.commit()
+        two.frozen = {2}
+        before = len(two.talks)
+        with anyio.move_on_after(3.0):
+            await anext(aiter(source))
+        assert len(two.talks) - before <= 12
+    assert any("node 2 doesn't answer" in one.getMessage() for one in caplog.records)
+
+
+async def test_closing_beside_a_frozen_broker_ends_and_settles_what_others_hold(two: TinyCluster) -> None:
+    options = SHORT | {"close_timeout": 1.0}
+    async with two.running():
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(two, "a", "b", acknowledgement="explicit", **options) as source:
+                two.topics["a"].append(b"a0")
+                two.topics["b"].append(b"b0")
+                found = {}
+                while len(found) < 2:
+                    record = await next_of(source)
+                    found[record.topic] = record
+                two.frozen = {2}
+                for record in found.values():
+                    record.accept()
+        assert two.topics["a"].states == [ACCEPTED]
+
+
+async def test_commit_at_a_frozen_broker_ends_with_an_error(two: TinyCluster) -> None:
+    async with two.running():
+        async with consumer(two, "b", acknowledgement="explicit", close_timeout=1.0, **SHORT) as source:
+            two.topics["b"].append(b"b0")
+            record = await next_of(source)
+            two.frozen = {2}
+            record.accept()
+            with anyio.fail_after(DEADLINE_S):
+                try:
+                    results = await source.commit()
+                except KshareError:
+                    results = {("b", 0): ConnectionLost("not confirmed")}
+        assert results[("b", 0)] is not None
+
+
+async def test_an_administrator_asks_another_broker(two: TinyCluster) -> None:
+    """The one it is connected to freezes: there is time left to ask the other."""
+    async with two.running():
+        servers = ",".join(map(format_address, two.addresses.values()))
+        async with AdminClient(servers, request_timeout=2.0, connect_timeout=0.5) as admin:
+            asked = [node for node, one in two.requests if isinstance(one, ApiVersionsRequest)]
+            two.frozen = {asked[-1]}
+            with anyio.fail_after(DEADLINE_S):
+                config = await admin.list_topics()
+            assert config == []
+
+
+async def test_the_first_record_comes_when_a_frozen_broker_is_back(two: TinyCluster) -> None:
+    """Frozen before it was ever reached: the consumer opens, and waits."""
+    two.frozen = {2}
+    two.topics["b"].append(b"b0")
+    async with two.running(), consumer(two, "b", **SHORT) as source:
+        await until(lambda: len(two.talks) > 2)
+        assert not two.asked(ShareFetchRequest, node=2)
+        two.frozen = set()
+        assert (await next_of(source)).value == b"b0"

@@ -1,0 +1,221 @@
+"""Listeners that accept nothing, or accept and never answer: waits that end, errors that name it, no busy loop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import anyio
+import pytest
+from anyio.abc import ByteStream
+
+from kshare.errors import ConnectionLost, RequestTimedOut
+from kshare.net.outage import AFTER_S, EVERY_S, Outage
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.messages import MetadataRequest
+from tests.net.peer import Conversation, HungUpError, Script, peer, settings
+from tests.net.test_pool import hanging_up, many, name_of, naming, silent
+from tests.net.wall import Wall
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def wall() -> Iterator[Wall]:
+    with Wall() as one:
+        yield one
+
+
+async def mute(talk: Conversation) -> None:
+    """Accepts, and never answers."""
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while True:
+            await talk.stream.receive()
+
+
+async def why_not(chosen: NetSettings) -> str:
+    with anyio.fail_after(DEADLINE_S):
+        async with Pool(chosen) as pool:
+            with pytest.raises(ConnectionLost) as caught:
+                await pool.get_in()
+    return str(caught.value)
+
+
+async def test_nothing_is_accepted(wall: Wall) -> None:
+    text = await why_not(settings(wall.address, connect_timeout=0.3))
+    assert text == f"can't reach {wall.text}: no TCP connection within 0.3 s"
+
+
+async def test_the_request_timeout_bounds_connecting_too_and_the_step_is_named(wall: Wall) -> None:
+    text = await why_not(settings(wall.address, connect_timeout=20.0, request_timeout=0.3))
+    assert text == f"can't reach {wall.text}: not connected within 0.3 s (no TCP connection)"
+
+
+async def test_accepted_and_never_answered() -> None:
+    async with peer(mute) as address:
+        where = "{}:{}".format(*address)
+        text = await why_not(settings(address, connect_timeout=0.3))
+        assert text == f"can't reach {where}: no answer to ApiVersions within 0.3 s"
+        text = await why_not(settings(address, request_timeout=0.3))
+        assert text.startswith(f"can't reach {where}: ")
+        assert "ApiVersions" in text
+        assert "within 0.3 s" in text
+        text = await why_not(settings(address, connect_timeout=0.3, tls=True))
+        assert text == f"can't reach {where}: no TLS handshake within 0.3 s"
+
+
+async def test_each_bootstrap_address_has_its_share_of_the_time(wall: Wall) -> None:
+    async with peer(mute) as second:
+        text = await why_not(many(wall.address, second, connect_timeout=20.0, request_timeout=0.6))
+    assert wall.text in text
+    assert "{}:{}".format(*second) in text
+
+
+async def test_a_broker_that_answers_versions_only_is_left_for_the_next() -> None:
+    """With every order of addresses, for they are tried by chance."""
+    async with peer(silent) as first, peer(naming("lively")) as second:
+        for _ in range(8):
+            with anyio.fail_after(DEADLINE_S):
+                async with Pool(many(first, second, request_timeout=1.0)) as pool:
+                    connection = await pool.get_in()
+                    assert connection.peer == "{}:{}".format(*second)
+
+
+async def test_brokers_that_all_answer_versions_only() -> None:
+    async with peer(silent) as first, peer(silent) as second:
+        with anyio.fail_after(DEADLINE_S):
+            async with Pool(many(first, second, request_timeout=1.0)) as pool:
+                with pytest.raises(RequestTimedOut) as caught:
+                    await pool.get_in()
+    for host, port in (first, second):
+        assert f"{host}:{port} didn't answer MetadataRequest within" in str(caught.value)
+
+
+async def test_who_waits_behind_another_attempt_waits_no_longer_than_it_may(wall: Wall) -> None:
+    async with Pool(settings(wall.address)) as pool, anyio.create_task_group() as tasks:
+        pool.learn({1: (*wall.address, None)})
+        tasks.start_soon(pool.connection, 1)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(
+            ConnectionLost, match=rf"{wall.text}: not connected within 0.1 s \(another attempt"
+        ):
+            await pool.connection(1, timeout=0.1)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_broker_that_owes_an_answer_elsewhere_is_passed_over() -> None:
+    """Its connection for fetches timed out: what any broker can answer is asked of another."""
+
+    async def answers_no_second_question(talk: Conversation) -> None:
+        await naming("first")(talk)
+
+    stalled = False
+
+    async def stalling(talk: Conversation) -> None:
+        await (silent if stalled else answers_no_second_question)(talk)
+
+    async with peer(stalling) as first, peer(naming("other")) as second, Pool(settings(first)) as pool:
+        assert await name_of(pool, None) == "first"
+        stalled = True
+        pool.learn({1: (*first, None), 2: (*second, None)})
+        with pytest.raises(RequestTimedOut):
+            await name_of(pool, 1, purpose="fetch", timeout=1.0)
+        assert await name_of(pool, None) == "other"
+
+
+_QUICK = {"connect_timeout": 0.2, "request_timeout": 0.5, "backoff_min": 0.05, "backoff_max": 0.4}
+_MOST_TRIES = 12
+"""Within two seconds: pauses of 0.05, 0.1, 0.2, 0.4, 0.4, ... seconds, each a fifth shorter at most."""
+
+
+async def _try_for_two_seconds(pool: Pool) -> int:
+    tries = 0
+    with anyio.move_on_after(2.0):
+        while True:
+            tries += 1
+            with pytest.raises((ConnectionLost, RequestTimedOut)):
+                await pool.ask(None, MetadataRequest([]))
+    return tries
+
+
+async def _is_back(pool: Pool) -> None:
+    with anyio.fail_after(DEADLINE_S):
+        while True:
+            try:
+                assert await name_of(pool, None) == "back"
+                return
+            except (ConnectionLost, RequestTimedOut):
+                pass
+
+
+@pytest.mark.parametrize("down", [hanging_up, mute, silent], ids=["hangs up", "mute", "versions only"])
+async def test_no_busy_loop_and_on_again(down: Script) -> None:
+    greeted = 0
+    up: Script | None = None
+
+    async def script(talk: Conversation) -> None:
+        nonlocal greeted
+        greeted += 1
+        await (up or down)(talk)
+
+    async with peer(script) as address, Pool(settings(address, **_QUICK)) as pool:
+        assert await _try_for_two_seconds(pool) <= _MOST_TRIES
+        assert greeted <= _MOST_TRIES
+        up = naming("back")
+        await _is_back(pool)
+
+
+async def test_no_busy_loop_at_a_listener_that_accepts_nothing_and_on_again(wall: Wall) -> None:
+    async def serve(stream: ByteStream) -> None:
+        async with stream:
+            with suppress(HungUpError):
+                await naming("back")(Conversation(stream))
+
+    host, port = wall.address
+    async with Pool(settings(wall.address, **_QUICK)) as pool:
+        assert await _try_for_two_seconds(pool) <= _MOST_TRIES
+        wall.close()
+        async with (
+            await anyio.create_tcp_listener(local_host=host, local_port=port) as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, serve)
+            await _is_back(pool)
+            tasks.cancel_scope.cancel()
+
+
+def test_an_outage_is_told_once_in_a_while() -> None:
+    outage = Outage("broker:9092")
+    assert outage.on_success(0.0) is None
+    assert outage.on_failure("refused", 1.0) is None
+    assert outage.on_success(2.0) is None, "nothing was told, so nothing is over"
+    assert outage.on_failure("refused", 10.0) is None
+    assert outage.on_failure("refused", 10.0 + AFTER_S) == (
+        "broker:9092 has been out of reach for 3 s, after 2 attempts: refused; trying again"
+    )
+    assert outage.on_failure("refused", 11.0 + AFTER_S) is None
+    assert outage.is_on
+    told = outage.on_failure("no answer", 10.0 + AFTER_S + EVERY_S)
+    assert told == "broker:9092 has been out of reach for 33 s, after 4 attempts: no answer; trying again"
+    assert outage.on_success(50.0) == "broker:9092 can be reached again after 40 s and 4 failed attempts"
+    assert not outage.is_on
+    assert outage.on_success(51.0) is None
+
+
+async def test_an_outage_is_in_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.net.outage.AFTER_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        port = once.getsockname()[1]
+    async with Pool(settings(("127.0.0.1", port), backoff_min=0.05)) as pool:
+        for _ in range(3):
+            with pytest.raises(ConnectionLost):
+                await name_of(pool, None)
+    lines = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(lines) == 1
+    assert f"127.0.0.1:{port} has been out of reach" in lines[0]
+    assert "connection refused" in lines[0]

@@ -1,0 +1,57 @@
+"""A run that doesn't end is ended, whether it listens to Ctrl-C or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.runs import ceiling
+
+_STEPS = ((signal.SIGINT, 2.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 20.0))
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+def _run(code: str, limit: float) -> int:
+    return ceiling.run(
+        [sys.executable, "-c", code], limit, folder=_ROOT, environment=os.environ, steps=_STEPS
+    )
+
+
+def test_the_exit_code_of_a_run_in_time() -> None:
+    assert _run("raise SystemExit(3)", 60) == 3
+
+
+@pytest.mark.parametrize(
+    "deafness",
+    ["", "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)"],
+    ids=["listens", "deaf"],
+)
+def test_a_run_without_end_is_ended(deafness: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert _run(f"import signal, time; {deafness}\ntime.sleep(3600)", 1.5) == ceiling.EXIT_CODE
+    assert "the run didn't end within 0.025 minutes and is ended" in capfd.readouterr().err
+
+
+def test_the_runner_has_a_ceiling() -> None:
+    """`tools/test` itself: a run of pytest that hangs where no test's deadline counts."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            _ROOT / "tools" / "test",
+            "--ceiling",
+            "0.2",
+            "-p",
+            "tests.tools.runs.endless_plugin",
+        ],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == ceiling.EXIT_CODE, done.stderr
+    assert "the run didn't end within 0.2 minutes" in done.stderr

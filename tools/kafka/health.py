@@ -1,0 +1,75 @@
+"""Does a broker still answer? And what it leaves behind for whoever wants to know why it doesn't.
+
+A broker whose request handlers wait for each other's locks keeps its sockets; its listener accepts until its queue is
+full. So it is asked for answers, and by requests that need those locks: DescribeCluster and ShareFetch.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+from tools.kafka import requests
+from tools.kafka.running import WatchedNode
+
+ANSWER_DEADLINE_S = 10.0
+_ATTEMPTS = 2
+"""How often it is asked: a machine that is busy is late once."""
+_DUMP_DEADLINE_S = 10.0
+_POLL_S = 0.05
+_DUMP_BEGINS, _DUMP_ENDS = b"Full thread dump", (b"JNI global refs", b"Heap\n")
+_DEADLOCK = re.compile(r"^Found (.*deadlock.*)$", re.MULTILINE | re.IGNORECASE)
+
+
+def complaint(node: WatchedNode, deadline: float | None = None) -> str | None:
+    """Why this broker has to be replaced; None when it answers. `deadline` is for each answer, in seconds."""
+    limit = ANSWER_DEADLINE_S if deadline is None else deadline
+    problem = ""
+    for _ in range(_ATTEMPTS):
+        if not node.is_running:
+            return "its process ended by itself"
+        try:
+            requests.prove_answers(node.address(), limit)
+        except OSError as error:
+            problem = f"{error or type(error).__name__}"
+        else:
+            return None
+    return f"it stopped answering ({problem}; asked {_ATTEMPTS} times, {limit:g} s each)"
+
+
+def keep_evidence(node: WatchedNode, folder: Path) -> str:
+    """Put its thread dump, its log and its settings into this folder; says in words what the dump shows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dump = _thread_dump(node) if node.is_running else b""
+    if dump:
+        (folder / "threads.txt").write_bytes(dump)
+    for source in (node.log, node.folder / "server.properties"):
+        if source.exists():
+            shutil.copy(source, folder)
+    if not dump:
+        return "it wrote no thread dump" if node.is_running else "its log says why"
+    found = _DEADLOCK.search(dump.decode("utf-8", "replace"))
+    return (
+        f"its thread dump names a deadlock: {found[1].strip(' :')}" if found else "no deadlock in its threads"
+    )
+
+
+def _thread_dump(node: WatchedNode) -> bytes:
+    """What it adds to its log when asked for its threads."""
+    begin = node.log.stat().st_size if node.log.exists() else 0
+    node.ask_for_threads()
+    deadline = time.monotonic() + _DUMP_DEADLINE_S
+    seen = b""
+    while time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        with node.log.open("rb") as log:
+            log.seek(begin)
+            now = log.read()
+        # Its last lines differ between Java's releases; and the log may grow on behind it.
+        is_whole = _DUMP_BEGINS in now and any(end in now for end in _DUMP_ENDS)
+        if is_whole and now == seen:
+            break
+        seen = now
+    return seen[max(0, seen.find(_DUMP_BEGINS)) :] if _DUMP_BEGINS in seen else b""

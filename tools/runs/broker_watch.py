@@ -1,0 +1,206 @@
+"""A pytest plugin: a broker that stops answering is noticed, replaced, and told of at the end of the run.
+
+Every broker that runs in this process is asked before each test, and when a test has failed. Of one that doesn't
+answer, thread dump, log and settings are kept. Then every fixture is torn down, so that the brokers are killed and the
+next test starts new ones; a test that failed meanwhile is run once more, and its first failure counts as "rerun".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Generator, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from tools.kafka import running
+from tools.kafka.health import complaint, keep_evidence
+from tools.runs import deadlines
+
+FOLDER = "stopped-brokers"
+"""Within the checkout; each run that needs one makes a folder of its own in it."""
+RERUN = "rerun"
+_STORY = "story.json"
+_WORKER_KEY = "kshare_stopped_brokers"
+
+
+@dataclass(slots=True)
+class Story:
+    """What became of one broker."""
+
+    broker: str
+    problem: str
+    threads: str
+    folder: str
+    test: str
+    """Which ran, or was the last to run, when it was noticed."""
+    has_failed: bool
+    """Whether that test failed because of it."""
+    replaced: bool = True
+    reruns: dict[str, str] = field(default_factory=dict)
+    """What became of the tests that were run again."""
+
+    def keep(self) -> None:
+        path = Path(self.folder) / _STORY
+        path.write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
+
+    def __str__(self) -> str:
+        when = "during" if self.has_failed else "during or after"
+        again = "no test was run again"
+        if self.reruns:
+            outcomes = ", ".join(f"{test} {outcome}" for test, outcome in self.reruns.items())
+            again = f"{_number(len(self.reruns), 'test')} run again: {outcomes}"
+        became = "it was replaced" if self.replaced else "its process of the run was ended with it"
+        return (
+            f"{self.broker}: {self.problem} {when} {self.test}; {became}; {self.threads}; "
+            f"thread dump and logs are in {self.folder}; {again}"
+        )
+
+
+class BrokerWatch:
+    """In the process that runs the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._current: list[Story] = []
+        """Of brokers found out during the test that runs now."""
+        self._last_test = "the first test"
+        self._is_second_run = False
+        deadlines.before_exit.append(self._on_exit)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        self._current, self._is_second_run = [], False
+        if self._look(self._last_test, has_failed=False):
+            self._replace(item, self._current)
+        self._current, self._last_test = [], item.nodeid
+        runtestprotocol(item, nextitem=nextitem)
+        if self._current:
+            stories, self._is_second_run = self._current, True
+            self._current = []
+            self._replace(item, stories)
+            reports = runtestprotocol(item, nextitem=nextitem)
+            for story in stories:
+                story.reruns[item.nodeid] = "failed" if any(one.failed for one in reports) else "passed"
+                story.keep()
+            if self._current:
+                self._replace(item, self._current)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """A failure is no failure of the test's while a broker doesn't answer: but once only."""
+        report = yield
+        if report.failed:
+            if not self._current:
+                self._look(item.nodeid, has_failed=True)
+            if self._current and not self._is_second_run:
+                report.outcome = RERUN
+                report.sections += [("Broker that stopped answering", str(story)) for story in self._current]
+        return report
+
+    def _replace(self, item: pytest.Item, stories: list[Story]) -> None:
+        """By tearing down what runs: whoever needs a broker next starts one."""
+        problem = _tear_down(item.session)
+        for story in stories:
+            story.problem += problem
+            story.keep()
+        deadlines.start_again(item)
+
+    def _look(self, test: str, *, has_failed: bool) -> bool:
+        """Whether a broker has to be replaced."""
+        for cluster, node in running.expected_nodes():
+            problem = complaint(node)
+            if problem:
+                self._note(cluster, node, problem, test, has_failed)
+        return bool(self._current)
+
+    def _note(
+        self,
+        cluster: running.WatchedCluster,
+        node: running.WatchedNode,
+        problem: str,
+        test: str,
+        has_failed: bool,
+    ) -> None:
+        stamp = time.strftime("%H%M%S")
+        folder = self._folder / f"{stamp}-{cluster.release}-node-{node.id}-{uuid.uuid4().hex[:4]}"
+        threads = keep_evidence(node, folder)
+        broker = f"Kafka {cluster.release}, node {node.id}"
+        story = Story(broker, problem, threads, str(folder), test, has_failed)
+        story.keep()
+        self._current.append(story)
+
+    def _on_exit(self, item: pytest.Item) -> None:
+        """This process is about to be ended, with its brokers: nothing can be run again here."""
+        known = len(self._current)
+        self._look(item.nodeid, has_failed=True)
+        for story in self._current[known:]:
+            story.replaced = False
+            story.keep()
+
+
+class Storyteller:
+    """In the process that reports the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[_WORKER_KEY] = str(self._folder)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        stories = list(self._stories())
+        if not stories:
+            return
+        count = _number(len(stories), "broker")
+        terminalreporter.section(f"{count} stopped answering", sep="=", yellow=True)
+        for story in stories:
+            terminalreporter.write_line(str(story), yellow=True)
+
+    def _stories(self) -> Iterator[Story]:
+        for path in sorted(self._folder.glob(f"*/{_STORY}")):
+            yield Story(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        run = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+        folder = config.rootpath / FOLDER / run
+        config.pluginmanager.register(Storyteller(folder), "broker storyteller")
+    else:
+        folder = Path(worker[_WORKER_KEY])
+    config.pluginmanager.register(BrokerWatch(folder), "broker watch")
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    if report.outcome == RERUN:
+        return RERUN, "R", ("RERUN", {"yellow": True})
+    return None
+
+
+def _tear_down(session: pytest.Session) -> str:
+    """Every fixture, those of the session too: whatever stands on a broker that is gone is of no use.
+
+    What is torn down may itself need the broker: says what failed, which is no failure of a test.
+    """
+    try:
+        session._setupstate.teardown_exact(None)
+    except (Exception, BaseExceptionGroup, pytest.fail.Exception) as problem:
+        return f"; a fixture failed when it was torn down: {problem!r}"
+    return ""
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
