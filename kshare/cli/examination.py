@@ -66,11 +66,11 @@ def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: 
 async def _examine(
     settings: NetSettings, groups: tuple[str, ...], topics: tuple[str, ...], tell: Callable[[Finding], None]
 ) -> None:
-    tell(installation())
     is_reached = False
     async for finding in bootstrap(settings):
         is_reached |= finding.level is Level.OK
         tell(finding)
+    tell(installation())
     if not is_reached:
         return
     async with Pool(settings) as pool:

@@ -25,6 +25,7 @@ from kshare.client.observer import Reporter
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Message, Request
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
 from kshare.state.lease import Partition
@@ -177,6 +178,8 @@ class GroupMember:
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
         self._pool.learn(self._cluster.nodes)
+        for name, code in self._cluster.refused.items():
+            self._log(logging.WARNING, f"waiting for topic {name}", error_name(code))
         for event in events:
             if isinstance(event, TopicGone):
                 self._bury(event)

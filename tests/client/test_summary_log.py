@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 
 import pytest
 
@@ -116,3 +117,18 @@ def test_a_consumer_tells_at_its_end_what_it_had_not_told_yet(
     assert len(lines) <= 3
     assert all(line.startswith("group shippers: ") and "orders[0]" in line for line in lines)
     assert counted(lines) == 499
+
+
+def test_a_topic_that_does_not_exist_is_named(
+    kshare_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The consumer waits for it, as it may be created any moment."""
+    with (
+        caplog.at_level(logging.WARNING, "kshare.client"),
+        kshare.sync.ShareConsumer(kshare_broker.bootstrap, group="shippers", topics=["oders"]),
+    ):
+        deadline = time.monotonic() + 30
+        while not caplog.messages:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert caplog.messages[0] == "group shippers: waiting for topic oders: UNKNOWN_TOPIC_OR_PARTITION"
