@@ -104,6 +104,8 @@ class Router:
 
         async def step(deadline: float) -> tuple[int, ResponseT]:
             node = await self._coordinator(group, deadline)
+            if is_repeatable and self._pool.has_a_choice:
+                deadline -= _until(deadline) / 2  # so that another can be found, should this one stay silent
             return node, await self.ask(node, request, problems, deadline, is_repeatable=is_repeatable)
 
         return await self.persist(step)

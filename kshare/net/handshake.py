@@ -19,6 +19,7 @@ from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.foreign import reason, unreachable
+from kshare.net.outage import about
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions
@@ -56,7 +57,7 @@ class Dialer:
                 raise ConnectionLost(f"can't reach {peer}: its answer can't be read: {error}") from error
         if left < self._settings.connect_timeout:
             raise ConnectionLost(
-                f"can't reach {peer}: not connected within {max(0.0, left):.2g} s (no {attempt.step})"
+                f"can't reach {peer}: not connected within {about(left)} s (no {attempt.step})"
             )
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"

@@ -47,3 +47,8 @@ class Outage:
         if told_at is None:
             return None
         return f"{self._peer} can be reached again after {now - self._since:.0f} s and {failures} failed attempts"
+
+
+def about(seconds: float) -> str:
+    """What was left of a time limit when it was looked at, a few milliseconds after the limit was set."""
+    return f"{max(0.0, round(seconds + 0.04, 1)):g}"

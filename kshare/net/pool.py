@@ -21,7 +21,7 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.backoff import Backoff
 from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
-from kshare.net.outage import Outage
+from kshare.net.outage import Outage, about
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
@@ -276,7 +276,7 @@ async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncItera
         is_ours = True
     if not is_ours:
         raise ConnectionLost(
-            f"can't reach {target}: not connected within {max(0.0, limit):.2g} s (another attempt is under way)"
+            f"can't reach {target}: not connected within {about(limit)} s (another attempt is under way)"
         )
     try:
         yield

@@ -40,7 +40,9 @@ class Upstream:
                     return stream, address, where
             except TimeoutError:
                 peer = format_address(address)
-                problem = ConnectionLost(f"can't reach {peer}: no answer in time")
+                problem = ConnectionLost(
+                    f"can't reach {peer}: no answer within {self._settings.connect_timeout:g} s"
+                )
             except KshareError as error:
                 problem = error
         raise problem

@@ -11,6 +11,7 @@ import pytest
 
 from kshare import AdminClient, ConnectionLost, KshareError, ShareConsumer, sync
 from kshare.client.observer import Event, SessionEnded
+from kshare.client.record import ShareRecord
 from kshare.net.addresses import format_address
 from kshare.protocol.messages import ApiVersionsRequest, ShareFetchRequest
 from tests.client.test_group import consumer, next_of, until
@@ -131,7 +132,7 @@ async def test_closing_beside_a_frozen_broker_ends_and_settles_what_others_hold(
             async with consumer(two, "a", "b", acknowledgement="explicit", **options) as source:
                 two.topics["a"].append(b"a0")
                 two.topics["b"].append(b"b0")
-                found = {}
+                found: dict[str, ShareRecord] = {}
                 while len(found) < 2:
                     record = await next_of(source)
                     found[record.topic] = record
@@ -154,6 +155,29 @@ async def test_commit_at_a_frozen_broker_ends_with_an_error(two: TinyCluster) ->
                 except KshareError:
                     results = {("b", 0): ConnectionLost("not confirmed")}
         assert results[("b", 0)] is not None
+
+
+@pytest.mark.parametrize("timeout", [0.5, 20.0], ids=["short", "long"])
+async def test_a_thread_without_an_event_loop_leaves_a_frozen_broker(
+    two: TinyCluster, timeout: float
+) -> None:
+    """Its records go on from the other broker, and it closes within `close_timeout`."""
+    options = SHORT | {"request_timeout": timeout, "close_timeout": 1.0}
+
+    def work() -> list[bytes | None]:
+        with sync.ShareConsumer(two.bootstrap, group="g", topics=["a", "b"], **options) as source:
+            seen = []
+            for record in source:
+                seen.append(record.value)
+                two.frozen = {2}
+                if len(seen) == 3:
+                    return seen
+        raise AssertionError("the loop ended")
+
+    async with two.running():
+        two.topics["a"].append(b"a0", b"a1", b"a2")
+        with anyio.fail_after(DEADLINE_S):
+            assert await anyio.to_thread.run_sync(work) == [b"a0", b"a1", b"a2"]
 
 
 async def test_an_administrator_asks_another_broker(two: TinyCluster) -> None:
