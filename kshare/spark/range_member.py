@@ -133,10 +133,12 @@ class RangeMember:
             # What a fetch brought while the last batch ran has used up a part of its lock.
             self._holdings.carry_out(self._custody.give_back_fresh())
         limit = self._limit(max_rows)
+        self._holdings.drop_expired()
         if self._ends is None:
             await self._gather(limit)
         else:
             await self._drain(limit)
+        self._holdings.drop_expired()
         # Where locks can't be renewed nothing is left over for the next batch: its lock would be half over by then.
         token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit else limit)
         if token is not None:
