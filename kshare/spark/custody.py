@@ -26,6 +26,8 @@ Every offset that the broker gave to this query is in one of these places:
     its lag is none, or the topic is deleted |
     Spark begins with a token that this      | replay: its `acquired` are in flight; otherwise they are owed;
     process didn't make (a restart)          | its `owed` are owed
+    Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read: now and
+    didn't know (PySpark 4.0 and 4.1)        | at each replay
 
 Decides what is emitted, accepted and released. Never looks at a clock, never sends anything, knows no Spark.
 """
@@ -69,16 +71,19 @@ class _Fresh:
 class Custody:
     """Of one query, in one process."""
 
-    def __init__(self, settle: Settle = "sink", *, by_row: bool = False) -> None:
+    def __init__(self, settle: Settle = "sink", *, by_row: bool = False, group: str = "") -> None:
         self.settle = settle
         self.skipped = 0
         """Offsets that came again after they had been emitted, and were accepted without being emitted."""
         self.names: dict[bytes, str] = {}
         self._by_row = by_row
+        self._group = group
         self._last: Token | None = None
         """The newest token that Spark may know of."""
         self._replayed: Token | None = None
         """Known to be in Spark's log, but not whether its batch is complete."""
+        self._adopted_start: Token | None = None
+        """Where the newest token begins, if only reading it has told."""
         self._fresh: deque[_Fresh] = deque()
         self._is_fresh = SpanSet()
         self._in_flight = SpanSet()
@@ -119,9 +124,8 @@ class Custody:
         """
         last = self._last
         if last is None:
-            self._adopt(start, is_complete=True, verdicts=verdicts)
-            return Decisions()
-        if start.batch == last.batch:
+            return self._adopt(start, is_complete=True, verdicts=verdicts)
+        if start == last:
             return self._complete_in_flight()
         if start.batch < last.batch:
             # What we planned was never logged: as good as never planned. It goes back, and comes again.
@@ -146,6 +150,7 @@ class Custody:
             tuple(self._ranges(self._owed)),
             self._by_row,
             self._last.member,
+            self._group,
         )
         for one in ranges:
             self._in_flight.add(_span(one))
@@ -162,22 +167,33 @@ class Custody:
 
         `is_logged`: it is certain that Spark's log holds `end`.
         """
-        if start.batch == end.batch:
+        if start == end:
+            # PySpark 4.0 and 4.1 begin with this. Whether the batch is complete is told by what they ask next.
             self._replayed = end if self._last is None else None
             return (), Decisions()
+        decisions = Decisions()
         if self._last is None:
-            self._adopt(end, is_complete=False)
+            decisions = self._adopt(end, is_complete=False)
             is_logged = True
-        elif end.batch != self._last.batch:
+        elif end != self._last:
             raise TokenError(
-                f"Spark wants to read batch {end.batch} of this source, which planned {self._last.batch}"
+                f"Spark wants to read batch {end.batch} of this source, which planned {self._last.batch}: is the "
+                "checkpoint used by another query at the same time? Give each its own checkpointLocation"
             )
-        accept: list[Span] = []
+        ranges = end.acquired
+        if not end.follows(start):
+            emitted = _emitted(start)
+            ranges = tuple(_outside(ranges, emitted))
+            if start != self._adopted_start:
+                self._adopted_start = start
+                self._name_topics(start)
+                decisions.accept += self._adopt_owed(emitted)
         if self.settle == "checkpoint" and is_logged:
             accept = [*self._in_flight]
+            decisions.accept += accept
             self._owe(accept)
             self._in_flight = SpanSet()
-        return end.acquired, Decisions(accept=accept)
+        return ranges, decisions
 
     def resume(self) -> Token | None:
         """For releases of Spark that don't say where they stand: the newest token there is."""
@@ -245,20 +261,31 @@ class Custody:
 
     # --- inside
 
-    def _adopt(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> None:
+    def _adopt(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
         """A token that another process made."""
         self._last, self._replayed = token, None
+        self._name_topics(token)
+        if not is_complete:
+            for one in token.acquired:
+                self.lost(_span(one))
+                self._in_flight.add(_span(one))
+        emitted = _emitted(token, verdicts) if is_complete else _spans(token.owed)
+        return Decisions(accept=self._adopt_owed(emitted))
+
+    def _adopt_owed(self, emitted: SpanSet) -> list[Span]:
+        """Emitted by another process. Gives what of it is held already: to be accepted now."""
+        held: list[Span] = []
+        for span in [*emitted]:
+            held += [*self._is_fresh.within(span), *self._in_flight.within(span)]
+            self.lost(span)
+            self._in_flight.remove(span)
+        self._owe(emitted)
+        self.skipped += sum(one.size for one in held)
+        return held
+
+    def _name_topics(self, token: Token) -> None:
         for one in (*token.acquired, *token.owed):
             self.names[UUID(one.topic_id).bytes] = one.topic
-        for one in token.owed:
-            self._owed.add(_span(one))
-        # Where nobody knows which rows the user settled otherwise: better emitted twice than lost.
-        done = () if token.is_settled_by_row and verdicts is None else token.acquired
-        for one in done if is_complete else token.acquired:
-            (self._owed if is_complete else self._in_flight).add(_span(one))
-        for spans in (verdicts or {}).values():
-            for span in spans:
-                self._owed.remove(span)
 
     def _complete_in_flight(self) -> Decisions:
         decisions = Decisions()
@@ -309,6 +336,30 @@ class Custody:
 
 def _span(one: Range) -> Span:
     return Span((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
+
+
+def _spans(ranges: Iterable[Range]) -> SpanSet:
+    spans = SpanSet()
+    for one in ranges:
+        spans.add(_span(one))
+    return spans
+
+
+def _emitted(token: Token, verdicts: Verdicts | None = None) -> SpanSet:
+    """What is owed once the batch of this token is complete, where another process has made it."""
+    # Where nobody knows which rows the user settled otherwise: better emitted twice than lost.
+    done = () if token.is_settled_by_row and verdicts is None else token.acquired
+    emitted = _spans((*token.owed, *done))
+    for spans in (verdicts or {}).values():
+        for span in spans:
+            emitted.remove(span)
+    return emitted
+
+
+def _outside(ranges: Iterable[Range], spans: SpanSet) -> Iterator[Range]:
+    for one in ranges:
+        for part in spans.outside(_span(one)):
+            yield replace(one, first=part.first, last=part.last)
 
 
 def _without(span: Span, hole: Span) -> Iterator[Span]:

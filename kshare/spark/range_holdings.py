@@ -18,10 +18,11 @@ from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.custody import Custody, Decisions
 from kshare.spark.spans import Span
 from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease, Partition
+from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, Partition
 from kshare.state.leases import LeaseKeeper
 
 _DONE = (ACCEPT, REJECT)
+_UNDECIDED = (HELD, RENEW, SENT | RENEW)
 
 
 class RangeHoldings(Holdings):
@@ -94,8 +95,25 @@ class RangeHoldings(Holdings):
     def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
         lost = list(leases)
         for lease in lost:
-            self.custody.lost(Span(lease.partition, lease.first, lease.last))
+            self._take_from_custody(lease)
         super()._report_lost(lost, why)
+
+    def drop_expired(self) -> None:
+        """What must not be planned any more: its lock ran out while this process, or its machine, stood still.
+
+        The session's task finds that too, but it may have its turn later than whoever plans.
+        """
+        now = self.clock()
+        for leases in self._kept.values():
+            for lease in leases:
+                if lease.deadline <= now:
+                    self._take_from_custody(lease)
+
+    def _take_from_custody(self, lease: Lease) -> None:
+        """Only what is undecided: what was released may have come again, and is locked by a newer lease then."""
+        for state in _UNDECIDED:
+            for start, end in lease.runs(state, state):
+                self.custody.lost(Span(lease.partition, lease.first + start, lease.first + end - 1))
 
     def forget_topic(self, topic_id: bytes) -> None:
         super().forget_topic(topic_id)

@@ -55,7 +55,7 @@ class RangeMember:
     def __init__(self, options: ReadOptions) -> None:
         self.counters = Counters()
         self._options = options
-        self._custody = Custody(options.settle, by_row=options.settle_rows)
+        self._custody = Custody(options.settle, by_row=options.settle_rows, group=options.group)
         self._fit = LockFit()
         self._planned_at: float | None = None
         self._news = anyio.Event()
@@ -65,7 +65,8 @@ class RangeMember:
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
-        self._batch = 0
+        self._batch: int | None = None
+        """Whose rows Spark was given, and are being judged."""
         self._join: Callable[[str], GroupMember]
         self._tasks: TaskGroup
         self._driver = DriverWatch()
@@ -103,13 +104,13 @@ class RangeMember:
                             await self._member.close()
                 self._tasks.cancel_scope.cancel()
 
-    def _begin(self, member_id: str) -> GroupMember:
+    def _begin(self, token: Token) -> GroupMember:
         """Once Spark has said where the query stands, and by that who it is."""
         if self._member is None:
-            self._member = self._join(member_id)
+            self._member = self._join(token.member)
             self._tasks.start_soon(self._member.run)
-            if self._options.settle_rows:
-                self._verdict_log = VerdictLog(meeting_place(), member_id)
+            if self._options.settle_rows or token.is_settled_by_row:
+                self._verdict_log = VerdictLog(meeting_place(), token.member)
         return self._member
 
     def close(self) -> None:
@@ -128,17 +129,20 @@ class RangeMember:
         """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
         self._note_duration()
         is_restart = not self._custody.has_begun
-        self._begin(start.member)
+        self._batch = None
+        self._begin(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.carry_out(self._custody.complete(start, verdicts))
         if self._must_fit:
             # What a fetch brought while the last batch ran has used up a part of its lock.
             self._holdings.carry_out(self._custody.give_back_fresh())
         limit = self._limit(max_rows)
+        self._holdings.drop_expired()
         if self._ends is None:
             await self._gather(limit)
         else:
             await self._drain(limit)
+        self._holdings.drop_expired()
         # Where locks can't be renewed nothing is left over for the next batch: its lock would be half over by then.
         token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit else limit)
         if token is not None:
@@ -157,11 +161,15 @@ class RangeMember:
         """Spark is about to read: the ranges of this micro-batch."""
         is_replay = not self._custody.has_begun
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
+        if not self._custody.has_begun:
+            # Not before it is known whether this batch is complete: what came until then would be taken for new.
+            return ()
         self._holdings.carry_out(decisions)
-        self._begin(end.member)
-        self._batch = end.batch
-        if self._verdict_log:
-            self._verdict_log.write(end.batch, {})
+        self._begin(end)
+        if start != end:
+            self._batch = end.batch
+            if self._verdict_log and end.is_settled_by_row:
+                self._verdict_log.begin(end.batch)
         if (is_replay and ranges) or decisions:
             # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
             # and the next may come.
@@ -192,13 +200,15 @@ class RangeMember:
 
     def _settle_rows(self, verdict: Verdict | None, rows: Rows) -> int:
         """Of these rows, how many are in flight: settled so when their batch is complete, if there is a verdict."""
+        if self._batch is None:
+            return 0
         ids = {name: topic_id for topic_id, name in self._custody.names.items()}
         count = 0
         for topic, partitions in rows.items():
             for number, stretches in partitions.items():
                 for first, last in stretches if topic in ids else ():
                     count += self._custody.settle_rows(Span((ids[topic], int(number)), first, last), verdict)
-        if verdict is not None and self._verdict_log:
+        if verdict is not None and count and self._verdict_log:
             self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
 
@@ -252,7 +262,12 @@ class RangeMember:
             for where, end in self._ends.items()
         )
         is_clear = self._member is not None and self._member.is_clear
-        return is_passed and is_clear and self._custody.owed == 0
+        return is_passed and is_clear and not self._owes_acceptable()
+
+    def _owes_acceptable(self) -> bool:
+        """Whether anything is owed of a topic that is read now; of others nothing comes that could be accepted."""
+        names = self._custody.names
+        return any(names[span.partition[0]] in self._options.topics for span in self._custody.owed_spans())
 
     def _limit(self, max_rows: int | None) -> int:
         limits = [self._options.max_records]

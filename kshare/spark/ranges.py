@@ -5,6 +5,7 @@ The token is all that survives a crash, so it says everything that a later proce
     batch      counts this query's tokens; no two of its tokens are equal
     acquired   the ranges of this micro-batch: what executors read, however often it is replayed
     owed       ranges of completed micro-batches whose acceptance no broker has confirmed yet
+    group      the query's share group: to another one these offsets mean nothing
     member     the query's id in its group: who comes after a crash takes the place of who died
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
@@ -61,6 +62,12 @@ class Token:
     owed: tuple[Range, ...] = ()
     is_settled_by_row: bool = False
     member: str = ""
+    group: str = ""
+    """Empty in tokens of versions that didn't write it down."""
+
+    def follows(self, start: Token) -> bool:
+        """Whether this was planned by a process that knew `start`, so that nothing is in both."""
+        return self.batch == start.batch + 1 and self.member == start.member
 
     def to_json(self) -> dict[str, Any]:
         """What goes to Spark. The same token always gives the same text: Spark compares texts."""
@@ -68,6 +75,7 @@ class Token:
         value: dict[str, Any] = {
             "kshare": VERSION,
             "batch": self.batch,
+            "group": self.group,
             "member": self.member,
             "topics": {topic_id: names[topic_id] for topic_id in sorted(names)},
             "acquired": _pack(self.acquired),
@@ -92,16 +100,29 @@ class Token:
             )
         topics = value.get("topics", {})
         batch = value.get("batch")
-        member = value.get("member", "")
-        if not _is_count(batch) or not isinstance(topics, Mapping) or not isinstance(member, str):
-            raise TokenError(f"the offset in the checkpoint is damaged: batch {batch!r} of member {member!r}")
+        member, group = value.get("member", ""), value.get("group", "")
+        named = isinstance(member, str) and isinstance(group, str)
+        if not _is_count(batch) or not isinstance(topics, Mapping) or not named:
+            raise TokenError(
+                f"the offset in the checkpoint is damaged: batch {batch!r} of member {member!r} in group {group!r}"
+            )
         return cls(
             batch=batch,
             acquired=tuple(_unpack(topics, value.get("acquired", {}), "acquired")),
             owed=tuple(_unpack(topics, value.get("owed", {}), "owed")),
             is_settled_by_row=bool(value.get("rows", False)),
             member=member,
+            group=group,
         )
+
+    def check_group(self, group: str) -> None:
+        """Refuses to go on with the checkpoint of another group, whose offsets would be taken for emitted here."""
+        if self.group and self.group != group:
+            raise TokenError(
+                f"the checkpoint belongs to group {self.group!r}, and this query reads with group {group!r}: records "
+                f"of {group!r} would be accepted without being emitted. Give this query a checkpointLocation of its "
+                f'own, or set option("group", "{self.group}") again'
+            )
 
 
 def _pack(ranges: Iterable[Range]) -> dict[str, dict[str, list[int]]]:

@@ -60,7 +60,7 @@ class Runner:
         The very first has none before it, so whether it is logged can't be told: it isn't taken for that.
         """
         is_logged = not self._has_planned or self._committed == start.batch
-        if self._has_planned and not is_logged and start.batch > 0 and start.batch != end.batch:
+        if self._has_planned and not is_logged and start.batch > 0 and start != end:
             raise KshareError(_ASYNCHRONOUS)
 
         async def read() -> tuple[Range, ...]:

@@ -114,7 +114,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from kshare.client.group import new_member_id
 
         self._member = self._member or new_member_id()
-        return Token(member=self._member).to_json()
+        return Token(member=self._member, group=self._options.group).to_json()
 
     @readable
     def latestOffset(  # noqa: N802 - with and without arguments, by Spark's release
@@ -123,10 +123,10 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:  # before PySpark 4.2
             self._refuse_single_batches()
             runner = self._running()
-            begin = runner.stands_at() or Token.from_json(self.initialOffset())
+            begin = runner.stands_at() or self._token(self.initialOffset())
         else:
+            begin = self._token(start)
             runner = self._running()
-            begin = Token.from_json(start)
         token = runner.latest(begin, getattr(limit, "max_rows", None))
         return (token or begin).to_json()
 
@@ -134,7 +134,8 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from kshare.spark.splitting import split
 
-        ranges = self._running().read(Token.from_json(start), Token.from_json(end))
+        begin, until = self._token(start), self._token(end)
+        ranges = self._running().read(begin, until)
         return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -146,7 +147,8 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @readable
     def commit(self, end: dict[str, Any]) -> None:
-        self._running().commit(Token.from_json(end))
+        token = self._token(end)
+        self._running().commit(token)
 
     @readable
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -164,6 +166,12 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         """What executors need: no thread, no connection."""
         return {**vars(self), "_runner": None, "_member": None}
+
+    def _token(self, offset: dict[str, Any]) -> Token:
+        """As Spark's log has it; refused before anything is acquired by it."""
+        token = Token.from_json(offset)
+        token.check_group(self._options.group)
+        return token
 
     def _refuse_single_batches(self) -> None:
         if not self._is_trigger_known:

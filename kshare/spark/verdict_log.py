@@ -23,6 +23,16 @@ class VerdictLog:
 
     def __init__(self, folder: Path, member_id: str) -> None:
         self._path = folder / f"{member_id}.verdicts"
+        self._batch: int | None = None
+
+    def begin(self, batch: int) -> None:
+        """The rows of this batch are about to be seen, and judged anew: by this process for the first time.
+
+        Spark may ask for a batch again while its rows are being judged; what was decided stays.
+        """
+        if batch != self._batch:
+            self._batch = batch
+            self.write(batch, {})
 
     def write(self, batch: int, verdicts: Verdicts) -> None:
         """On disk when this returns: all of what was decided of this batch so far."""

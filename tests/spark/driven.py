@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
+
+from pyspark.sql.datasource import InputPartition
 
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import ShareStreamReader
@@ -16,10 +18,16 @@ from kshare.testing import Broker
 from tests.spark.shared_topic import SharedTopic, Where
 
 PATIENCE_S = 60.0
+_MOMENT_S = 0.3
+"""Spark takes so long from one call to the next, and a source that has begun by then has fetched something."""
 
 
 class Crash(Exception):
     """The driver is gone."""
+
+
+class Stop(Exception):
+    """The user stops the query."""
 
 
 class DrivenQuery(SharedTopic):
@@ -29,35 +37,46 @@ class DrivenQuery(SharedTopic):
         super().__init__(broker)
         self.offset_log: list[str] = []
         self.commit_log: set[int] = set()
+        self._reader: ShareStreamReader | None = None
         self.at: Callable[[str, int], None] = lambda step, batch: None
-        """Called at every step (planned, logged, read, written, committed); may raise Crash."""
+        """Called at every step (planned, logged, read, written, committed); may raise Crash or Stop."""
 
     def reader(self, **options: str) -> ShareStreamReader:
         return ShareStreamReader(ReadOptions.parse({**self.options(), **options}, is_streaming=True))
 
     def run(self, *, until: Callable[[], bool] | None = None, **options: str) -> dict[str, Any]:
         """One life of the query: drained by AvailableNow, or until something holds. Gives the last progress."""
-        reader = self.reader(**options)
+        reader = self._reader = self.reader(**options)
         with ExitStack() as life:
             life.callback(reader.stop)
             try:
                 if until is None:
                     reader.prepareForTriggerAvailableNow()
+                self._resume(reader)
                 if self.offset_log and len(self.offset_log) - 1 not in self.commit_log:
                     self._run_batch(reader)
                 deadline = time.monotonic() + PATIENCE_S
                 while self._trigger(reader) or (until is not None and not until()):
                     assert time.monotonic() < deadline, "never came to an end"
                 return reader.reportLatestOffset() or {}
+            except Stop:
+                return {}
             except Crash:
                 life.pop_all()
                 crash(reader)
                 raise
 
+    def _resume(self, reader: ShareStreamReader) -> None:
+        """What a new runner is told of the checkpoint before anything else: nothing, from PySpark 4.2 on."""
+
+    def _offsets(self, reader: ShareStreamReader) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where the query stands, and the newest offset."""
+        start = json.loads(self.offset_log[-1]) if self.offset_log else reader.initialOffset()
+        return start, reader.latestOffset(start, None)
+
     def _trigger(self, reader: ShareStreamReader) -> bool:
         """One trigger; False when there was nothing to do."""
-        start = json.loads(self.offset_log[-1]) if self.offset_log else reader.initialOffset()
-        end = reader.latestOffset(start, None)
+        start, end = self._offsets(reader)
         if end == start:
             return False
         batch = len(self.offset_log)
@@ -69,11 +88,19 @@ class DrivenQuery(SharedTopic):
         self._run_batch(reader)
         return True
 
+    def read_again(self) -> None:
+        """In the midst of a batch: Spark asks for it a second time."""
+        assert self._reader is not None
+        self._partitions(self._reader)
+
+    def _partitions(self, reader: ShareStreamReader) -> Sequence[InputPartition]:
+        start = json.loads(self.offset_log[-2]) if len(self.offset_log) > 1 else reader.initialOffset()
+        return reader.partitions(start, json.loads(self.offset_log[-1]))
+
     def _run_batch(self, reader: ShareStreamReader) -> None:
         batch = len(self.offset_log) - 1
-        start = json.loads(self.offset_log[-2]) if batch else reader.initialOffset()
         rows: list[Where] = []
-        for part in reader.partitions(start, json.loads(self.offset_log[-1])):
+        for part in self._partitions(reader):
             for found in reader.read(part):
                 columns = found.to_pydict()
                 rows += zip(columns["partition"], columns["offset"], strict=True)
@@ -82,6 +109,22 @@ class DrivenQuery(SharedTopic):
         self.at("written", batch)
         self.commit_log.add(batch)
         self.at("committed", batch)
+
+
+class OlderDrivenQuery(DrivenQuery):
+    """As PySpark 4.0 and 4.1 do: `latestOffset` has no arguments, and a restart begins with `partitions(x, x)`."""
+
+    is_told_the_last_offset = True
+
+    def _resume(self, reader: ShareStreamReader) -> None:
+        if self.offset_log and self.is_told_the_last_offset:
+            last = json.loads(self.offset_log[-1])
+            assert reader.partitions(last, last) == []
+            time.sleep(_MOMENT_S)
+
+    def _offsets(self, reader: ShareStreamReader) -> tuple[dict[str, Any], dict[str, Any]]:
+        end = reader.latestOffset()
+        return json.loads(self.offset_log[-1]) if self.offset_log else reader.initialOffset(), end
 
 
 def crash(reader: ShareStreamReader) -> None:

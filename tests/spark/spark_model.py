@@ -6,11 +6,13 @@ Every step can be taken on its own, so that a test may stop the world between an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from kshare.spark.custody import Custody, Decisions, Verdict
 from kshare.spark.options import Settle
 from kshare.spark.ranges import Range, Token
 from kshare.spark.spans import Span
+from kshare.spark.verdict_log import VerdictLog
 from kshare.state.lease import Partition
 
 PARTITIONS: tuple[Partition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))
@@ -19,15 +21,29 @@ Record = tuple[Partition, int]
 
 
 class World:
-    """`others` are the group's other consumers: they may take what is free, and then work on it or give it back."""
+    """`others` are the group's other consumers: they may take what is free, and then work on it or give it back.
 
-    def __init__(self, records: int, settle: Settle, *, by_row: bool = False) -> None:
+    `is_older`: Spark before 4.2, which doesn't say where it stands when it asks for what comes next. `folder`: where
+    verdicts of single rows survive a crash.
+    """
+
+    def __init__(
+        self,
+        records: int,
+        settle: Settle,
+        *,
+        by_row: bool = False,
+        is_older: bool = False,
+        folder: Path | None = None,
+    ) -> None:
         self.log: dict[Record, str] = {(one, at): "free" for one in PARTITIONS for at in range(records)}
         self.offset_log: dict[int, Token] = {}
         self.commit_log: set[int] = set()
         self.sink: dict[int, tuple[Record, ...]] = {}
         self.worked_on_by_others: list[Record] = []
-        self.settle, self.by_row = settle, by_row
+        self.settle, self.by_row, self.is_older, self.folder = settle, by_row, is_older, folder
+        self.judged: dict[int, dict[Record, Verdict]] = {}
+        """By batch id: what the user decided when the batch was worked on last."""
         self.start()
 
     # --- the process
@@ -39,6 +55,10 @@ class World:
         self.planned: Token | None = None
         self.reading: tuple[Range, ...] | None = None
         self.batch = max(self.offset_log, default=-1)
+        self.verdict_log = VerdictLog(self.folder, "model") if self.folder else None
+        if self.is_older and self.offset_log:
+            last = self.offset_log[self.batch]
+            self.custody.read(last, last, is_logged=True)
         if self.offset_log and self.batch not in self.commit_log:
             self.plan_is_logged()
 
@@ -63,7 +83,7 @@ class World:
             if where == partition and state == "free" and (not found or at == found[-1] + 1):
                 found.append(at)
         found = found[:most]
-        if not found or not self.custody.has_begun:
+        if not found or self.custody.resume() is None:
             return
         for at in found:
             self.log[partition, at] = "ours"
@@ -106,7 +126,11 @@ class World:
         if self.planned is not None or self.reading is not None:
             return
         start = self.offset_log[self.batch] if self.offset_log else Token()
-        self._send(self.custody.complete(start))
+        if self.is_older:
+            start = self.custody.resume() or Token()
+        is_restart = not self.custody.has_begun
+        verdicts = self.verdict_log.read(start.batch) if self.verdict_log and is_restart else None
+        self._send(self.custody.complete(start, verdicts))
         self.planned = self.custody.plan(limit)
 
     def log_plan(self) -> None:
@@ -118,8 +142,20 @@ class World:
     def plan_is_logged(self) -> None:
         """What comes before is written down by now, so Spark reads."""
         start = self.offset_log.get(self.batch - 1, Token())
-        self.reading, decisions = self.custody.read(start, self.offset_log[self.batch], is_logged=True)
+        self.judged[self.batch] = {}
+        self.read(start)
+
+    def read(self, start: Token) -> None:
+        end = self.offset_log[self.batch]
+        self.reading, decisions = self.custody.read(start, end, is_logged=True)
         self._send(decisions)
+        if self.verdict_log and end.is_settled_by_row:
+            self.verdict_log.begin(end.batch)
+
+    def read_again(self) -> None:
+        """Nothing keeps Spark from asking twice."""
+        if self.reading is not None:
+            self.read(self.offset_log.get(self.batch - 1, Token()))
 
     def write_sink(self) -> None:
         """Idempotent by batch id: the first one to write a batch wins."""
@@ -132,7 +168,10 @@ class World:
             return
         rows = self.sink[self.batch]
         partition, at = rows[index % len(rows)]
-        assert self.custody.settle_rows(Span(partition, at, at), verdict) <= 1
+        if self.custody.settle_rows(Span(partition, at, at), verdict):
+            self.judged[self.batch][partition, at] = verdict
+            if self.verdict_log:
+                self.verdict_log.write(self.offset_log[self.batch].batch, self.custody.verdicts)
 
     def commit(self) -> None:
         if self.reading is not None and self.batch in self.sink:

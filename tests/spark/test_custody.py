@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
@@ -17,7 +19,7 @@ from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.spans import Span
 from kshare.state.leases import LeaseKeeper
-from tests.spark.spark_model import PARTITIONS, World
+from tests.spark.spark_model import PARTITIONS, Record, World
 
 ORDERS = PARTITIONS[0]
 SIZES = st.integers(1, 6)
@@ -115,6 +117,14 @@ class InCompany(Alone):
         assert set(emitted) | set(world.worked_on_by_others) == set(world.log), "lost"
 
 
+class AloneOnOlderSpark(Alone):
+    """Where Spark stands has to be told from what it reads."""
+
+    @initialize(records=st.integers(1, 12))
+    def begin(self, records: int) -> None:
+        self.world = World(records, self.settle, is_older=True)
+
+
 class ByRow(Alone):
     """Rows that are released come again and rows that are rejected don't; after a crash some may come twice."""
 
@@ -130,12 +140,73 @@ class ByRow(Alone):
         assert set(world.emitted()) == set(world.log), "lost"
 
 
+class ByRowOnOneMachine(ByRow):
+    """Verdicts outlive a crash there: only rows that weren't accepted come twice, and released ones certainly do."""
+
+    is_older: ClassVar = False
+
+    @initialize(records=st.integers(1, 12))
+    def begin(self, records: int) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.world = World(
+            records, self.settle, by_row=True, is_older=self.is_older, folder=Path(self.folder.name)
+        )
+
+    @rule()
+    def read_again(self) -> None:
+        self.world.read_again()
+
+    @rule(where=WHERE, index=st.integers(0, 20), verdict=st.sampled_from(["release", "reject"]))
+    def judged_and_read_again(self, where: tuple[bytes, int], index: int, verdict: Verdict) -> None:
+        """All in a row, and then the crash for which verdicts are written down."""
+        world = self.world
+        world.fetch(where, 6)
+        world.ask_latest(6)
+        world.log_plan()
+        world.write_sink()
+        world.settle_row(index, verdict)
+        world.read_again()
+        world.commit()
+        world.crash()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            if hasattr(self, "folder"):
+                self.folder.cleanup()
+
+    def judge(self, world: World) -> None:
+        super().judge(world)
+        last: dict[Record, Verdict | None] = {}
+        for batch, rows in sorted(world.sink.items()):
+            for record in rows:
+                assert last.get(record, "release") is not None, "accepted, and emitted again"
+                last[record] = world.judged[batch].get(record)
+        assert "release" not in last.values(), "released, and lost"
+
+
+class ByRowOnOlderSpark(ByRowOnOneMachine):
+    is_older = True
+
+
 QUICK = settings(max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestAlone = Alone.TestCase
 TestAloneByCheckpoint = AloneByCheckpoint.TestCase
 TestInCompany = InCompany.TestCase
 TestByRow = ByRow.TestCase
-for _case in (TestAlone, TestAloneByCheckpoint, TestInCompany, TestByRow):
+TestAloneOnOlderSpark = AloneOnOlderSpark.TestCase
+TestByRowOnOneMachine = ByRowOnOneMachine.TestCase
+TestByRowOnOlderSpark = ByRowOnOlderSpark.TestCase
+for _case in (
+    TestAlone,
+    TestAloneByCheckpoint,
+    TestInCompany,
+    TestByRow,
+    TestAloneOnOlderSpark,
+    TestByRowOnOneMachine,
+    TestByRowOnOlderSpark,
+):
     _case.settings = QUICK
 del _case  # pytest would take it for one more
 

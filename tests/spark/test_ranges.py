@@ -33,7 +33,7 @@ def ranges(draw: st.DrawFn) -> tuple[Range, ...]:
 def test_a_token_survives_spark(
     batch: int, acquired: tuple[Range, ...], owed: tuple[Range, ...], by_row: bool
 ) -> None:
-    token = Token(batch, acquired, owed, by_row)
+    token = Token(batch, acquired, owed, by_row, "AAECAwQFBgcICQoLDA0ODw", "shipping")
     text = json.dumps(token.to_json())
     again = Token.from_json(json.loads(text))
     assert again == token
@@ -52,6 +52,7 @@ def test_a_range_costs_a_few_bytes() -> None:
         ("nonsense", "another source"),
         ({"kshare": 2, "batch": 1}, "another version"),
         ({"kshare": 1, "batch": "one"}, "batch 'one'"),
+        ({"kshare": 1, "batch": 1, "group": 7}, "group 7"),
         (
             {"kshare": 1, "batch": 1, "topics": {}, "acquired": {ORDERS: {"0": [1, 2, 3]}}},
             "acquired of topic",

@@ -1,0 +1,159 @@
+"""A checkpoint that is used again with other options, driven without a JVM: refused, or nothing is lost and it ends."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.errors import KshareError
+from kshare.spark import range_member
+from kshare.spark.settling import _ask, _whose, stretches
+from kshare.testing import Broker
+from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    quick = {"group.share.session.timeout.ms": "3000", "group.share.heartbeat.interval.ms": "500"}
+    with Broker(settings=quick) as broker:
+        yield broker
+
+
+def crash_at(step: str, batch: int) -> None:
+    """Complete, and its acceptance hasn't left."""
+    if (step, batch) == ("committed", 0):
+        raise Crash
+
+
+def crashed(query: DrivenQuery, **options: str) -> None:
+    query.at = crash_at
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, **options)
+    query.at = lambda step, batch: None
+
+
+@pytest.mark.parametrize("driven", [DrivenQuery, OlderDrivenQuery])
+def test_another_group_is_refused_by_both_names(broker: Broker, driven: type[DrivenQuery]) -> None:
+    query = driven(broker)
+    query.produce(10)
+    crashed(query)
+    first, query.group = query.group, f"{query.group}-other"
+    broker.set_group_config(query.group, {"share.auto.offset.reset": "earliest"})
+    with pytest.raises(KshareError) as refused:
+        query.run(until=lambda: False)
+    for words in (f"belongs to group '{first}'", f"with group '{query.group}'", "checkpointLocation"):
+        assert words in str(refused.value)
+    assert query.members() == 0
+    query.offset_log.clear()
+    query.commit_log.clear()
+    query.sink.clear()
+    query.run(until=lambda: query.lag() == 0)
+    query.expect(10)
+
+
+@pytest.mark.parametrize("driven", [DrivenQuery, OlderDrivenQuery])
+def test_a_replay_for_another_group_is_refused(broker: Broker, driven: type[DrivenQuery]) -> None:
+    query = driven(broker)
+    query.produce(10)
+
+    def crash(step: str, _: int) -> None:
+        if step == "logged":
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False)
+    query.group += "-other"
+    with pytest.raises(KshareError, match="belongs to group"):
+        query.run(until=lambda: False)
+
+
+def test_tokens_that_name_no_group_are_taken_over(broker: Broker) -> None:
+    """Those of versions that didn't write it down; what is logged next names it."""
+    query = DrivenQuery(broker)
+    query.produce(10)
+    crashed(query)
+    older = json.loads(query.offset_log[0])
+    assert older.pop("group") == query.group
+    query.offset_log[0] = json.dumps(older)
+    query.produce(5, 1)
+    query.run()
+    query.expect(10, 5)
+    assert json.loads(query.offset_log[-1])["group"] == query.group
+
+
+def test_what_is_owed_of_a_topic_that_is_left_out_now_is_not_waited_for(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can't be accepted without that topic, and is remembered for when the query reads it again."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    query = DrivenQuery(broker)
+    query.produce(10)
+    crashed(query)
+    first, query.topic = query.topic, f"{query.topic}-other"
+    broker.create_topic(query.topic, 2)
+    query.produce(3, 1)
+    query.run()
+    assert [(1, at) for at in range(3)] == query.sink.pop(1)
+    query.topic = first
+    assert query.run()["skippedDuplicates"] == 10
+    query.expect(10)
+    assert query.lag() == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [("sink", "checkpoint"), ("checkpoint", "sink")])
+def test_the_other_settle(broker: Broker, before: str, after: str) -> None:
+    query = DrivenQuery(broker)
+    query.produce(10)
+    crashed(query, settle=before)
+    query.produce(5, 1)
+    query.run(settle=after)
+    query.expect(10, 5)
+    assert query.lag() == 0
+
+
+def test_rows_that_were_released_come_again_though_single_rows_are_not_settled_any_more(
+    broker: Broker,
+) -> None:
+    query = DrivenQuery(broker)
+    query.produce(20)
+
+    def judge(step: str, batch: int) -> None:
+        if (step, batch) == ("written", 0):
+            settle(query, "release", 7)
+        crash_at(step, batch)
+
+    query.at = judge
+    with pytest.raises(Crash):
+        query.run(settleRows="true")
+    query.at = lambda step, batch: None
+    query.run()
+    assert sorted(query.written) == sorted([*((0, at) for at in range(20)), (0, 7)])
+
+
+def test_rows_that_were_released_come_again_though_their_batch_was_asked_for_twice(broker: Broker) -> None:
+    query = DrivenQuery(broker)
+    query.produce(20)
+
+    def judge(step: str, batch: int) -> None:
+        if (step, batch) == ("written", 0):
+            settle(query, "release", 7)
+            query.read_again()
+        crash_at(step, batch)
+
+    query.at = judge
+    with pytest.raises(Crash):
+        query.run(settleRows="true")
+    query.at = lambda step, batch: None
+    query.run(settleRows="true")
+    assert sorted(query.written) == sorted([*((0, at) for at in range(20)), (0, 7)])
+
+
+def settle(query: DrivenQuery, verdict: str, offset: int) -> None:
+    rows = stretches([(query.topic, 0, offset)])
+    path = _whose(rows, query.group)
+    assert path is not None
+    assert _ask(path, {"verdict": verdict, "rows": rows})["rows"] == 1
