@@ -1,8 +1,7 @@
 """What the user holds: a record, and the batch that it came in.
 
 A batch is one acquired range of one partition. Its records are read when it is iterated; to settle it as a whole costs
-the same for one record and for a thousand. Decides nothing but which offsets have no record (compaction, control
-batches): those are acknowledged as gaps.
+the same for one record and for a thousand. Which offsets have no record is decided before, in `arrivals`.
 
 Compiled through `record.pxd`: a handle is the very object that the walk over the batch fills.
 """
@@ -15,7 +14,7 @@ import kshare.protocol.memory as memory
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
-from kshare.state.lease import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease
+from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, Lease
 
 
 class Reads(Protocol):
@@ -245,30 +244,3 @@ class Handles:
 def held_spans(lease: Lease) -> list[tuple[int, int]]:
     """First and last offset of every stretch that is undecided."""
     return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
-
-
-def mark_gaps(lease: Lease, batches: list[Batch]) -> None:
-    """Decide GAP for acquired offsets that have no record. Costs a walk only where something is missing."""
-    covered = lease.first
-    for batch in batches:
-        first, last = max(batch.base_offset, lease.first), min(batch.last_offset, lease.last)
-        _mark(lease, covered, first - 1)
-        covered = last + 1
-        if batch.is_control:
-            _mark(lease, first, last)
-        elif batch.record_count != batch.last_offset - batch.base_offset + 1:
-            _mark_within(lease, batch, first, last)
-    _mark(lease, covered, lease.last)
-
-
-def _mark_within(lease: Lease, batch: Batch, first: int, last: int) -> None:
-    expected = first
-    for record in batch.records([(first, last)]):
-        _mark(lease, expected, record.offset - 1)
-        expected = record.offset + 1
-    _mark(lease, expected, last)
-
-
-def _mark(lease: Lease, first: int, last: int) -> None:
-    for offset in range(first, last + 1):
-        lease.decide(offset, GAP)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from kshare.client import record as record_module
-from kshare.client.record import ShareBatch, ShareRecord, held_spans, mark_gaps
+from kshare.client.arrivals import Arrival, Brought
+from kshare.client.record import ShareBatch, ShareRecord, held_spans
 from kshare.errors import AcknowledgeError
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.acks import PartitionAcks
@@ -31,7 +33,12 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
-    mark_gaps(lease, found)
+    data = PartitionData(
+        lease.partition[1],
+        records=b"".join(bytes(batch.view) for batch in found),
+        acquired_records=[AcquiredRecords(lease.first, lease.last, lease.delivery_count)],
+    )
+    Arrival("orders", lease, Brought(data)).look()
     return ShareBatch("orders", lease, found)
 
 
@@ -64,7 +71,13 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     assert (sent.first, sent.last) == (8, 31)
     types = {8 + index: kind for index, kind in enumerate(sent.types)}
     assert {offset for offset, kind in types.items() if kind == ACCEPT} == {10, 11, 14, 19, 30}
-    assert {kind for offset, kind in types.items() if offset not in (10, 11, 14, 19, 30)} == {GAP}
+    assert {offset for offset, kind in types.items() if kind == RELEASE} == {8, 9, 31}
+    assert {offset for offset, kind in types.items() if kind == GAP} == {
+        12,
+        13,
+        *range(15, 19),
+        *range(20, 30),
+    }
 
 
 def test_a_batch_settles_what_its_records_have_left() -> None:
