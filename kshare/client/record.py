@@ -8,12 +8,13 @@ Compiled through `record.pxd`: a handle is the very object that the walk over th
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import kshare.protocol.memory as memory
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
+from kshare.protocol.uncopied import refuse_copy
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, Lease
 
 
@@ -86,6 +87,11 @@ class ShareRecord(Record):
         """
         self.batch.require_renewal()
         self.batch.settle(self.offset, RENEW)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(
+            self, "take what you need of it (value, key, headers, offset) and settle it where it was consumed"
+        )
 
     def __repr__(self) -> str:
         return f"ShareRecord({self.topic}[{self.partition}]@{self.offset}, delivery {self.delivery_count})"
@@ -172,6 +178,9 @@ class ShareBatch:
         else:
             self.desk.settle_all(self.lease, kind)
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "take its values(), and settle it where it was consumed")
+
     def __repr__(self) -> str:
         return f"ShareBatch({self.topic}[{self.partition}]@{self.lease.first}..{self.lease.last})"
 
@@ -198,6 +207,9 @@ class Handles:
     def __iter__(self) -> Handles:
         return self
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "iterate over the batch anew")
+
     def __next__(self) -> ShareRecord:
         record = self.next_held()
         if record is None:
@@ -223,7 +235,17 @@ class Handles:
                     if self._reader.read(record):
                         return record
                     record = self._blank()
+            if walk.broken_at() >= 0:
+                self._give_back(walk)
             self._walk = None
+
+    def _give_back(self, walk: RecordWalk) -> None:
+        """What is behind a malformed record, which was raised for, can't be read by us."""
+        batch = self._batch.batches[self._next_batch - 1]
+        first = max(walk.broken_at(), self._lease.first)
+        for offset in range(first, min(batch.last_offset, self._lease.last) + 1):
+            if self._lease.is_held(offset):
+                self._batch.settle(offset, RELEASE)
 
     def _blank(self) -> ShareRecord:
         """To be filled: what a reader makes of a record is its own, so its records are always new."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import cast
+from typing import NoReturn, cast
 
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol import record as record_module
@@ -19,6 +19,7 @@ from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompr
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
 from kshare.protocol.record_loop import quick_records
+from kshare.protocol.uncopied import refuse_copy
 
 Buffer = bytes | bytearray | memoryview
 
@@ -250,6 +251,9 @@ class Batch:
 
     def _broken(self, position: int, reason: str) -> CorruptBatchError:
         return CorruptBatchError(self.base_offset, position, reason)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "keep bytes(batch.view), and read them again with read_batches")
 
     def __repr__(self) -> str:
         return (

@@ -81,8 +81,9 @@ class Cursor:
                 break
             touching = self._touching(batch.base_offset, batch.last_offset)
             if touching and is_for_users:
+                # Whoever reads it checks it.
                 found.append((batch, touching))
-            if following is None or following.base_offset != batch.last_offset + 1:
+            elif following is None or following.base_offset != batch.last_offset + 1:
                 # Where it ends is under its checksum; where the next one begins there, that says it too.
                 batch.check()
             self._read_to = batch.last_offset
