@@ -16,7 +16,8 @@ INLINED = {"memory", "bigendian", "shortcut", "__init__"}
 
 DIRECTIVES = {"language_level": 3}
 # Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
-HAND_WRITTEN = {"annotation_typing": False}
+# Pickling would follow pointers into memory. What must not be copied says so itself: see kshare/protocol/uncopied.py.
+HAND_WRITTEN = {"annotation_typing": False, "auto_pickle": False}
 RECORD_DIRECTIVES = {
     **HAND_WRITTEN,
     # The sources compare every position before they read there. Messages don't: they rely on IndexError.

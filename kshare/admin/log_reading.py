@@ -7,13 +7,13 @@ for users is decided by `kshare.state.aborted`, which of their records by whoeve
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 import anyio
 
 from kshare.admin.routing import Problem, Router, problem
-from kshare.errors import BrokerError, ConnectionLost, RequestTimedOut
+from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, RequestTimedOut
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
@@ -41,10 +41,20 @@ class Piece(NamedTuple):
     end: int
     """Where what may be read ends now: the high watermark, or the last stable offset."""
 
-    def batches(self) -> Iterable[tuple[Batch, bool]]:
-        """Each whole batch, and whether it is for users."""
+    def batches(self) -> Iterator[tuple[Batch, bool]]:
+        """Each whole batch, and whether it is for users.
+
+        Raises CorruptBatchError where one begins before the end of the one in front of it: base offsets and lengths
+        are under no checksum.
+        """
         aborted = AbortedTransactions(self.aborted)
-        return ((batch, not aborted.hides(batch)) for batch in read_batches(self.records))
+        end = -1
+        for batch in read_batches(self.records):
+            if batch.base_offset <= end or batch.last_offset_delta < 0:
+                reason = f"it goes to offset {batch.last_offset}, and the one in front of it to {end}"
+                raise CorruptBatchError(batch.base_offset, 0, reason)
+            end = batch.last_offset
+            yield batch, not aborted.hides(batch)
 
 
 class LogReader:

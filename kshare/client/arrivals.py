@@ -1,39 +1,40 @@
 """What a fetch brought, until somebody asks for it: not looked into before, so that the next fetch can leave first.
 
-Decides what of it can be handed out. Never decides to whom, or when.
+Decides what of it can be handed out. `kshare.state.coverage` says which offsets are gaps and which are doubtful: those
+are released, for a gap is never delivered again. Never decides to whom, or when.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from kshare.client.record import mark_gaps
-from kshare.errors import CorruptBatchError
-from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.protocol.records import Batch, read_batches
-from kshare.state.lease import RELEASE, Lease
-from kshare.summary_log import SummaryLog
+from kshare.client.observer import Damaged, Reporter
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.protocol.records import Batch
+from kshare.state.coverage import Coverage, Finding, check_ranges
+from kshare.state.lease import GAP, RELEASE, Lease
+
+_NAMED = 5
+"""Stretches of offsets that are named when records are released."""
 
 
 class Brought:
     """The records of one partition in one answer, whoever acquired them."""
 
-    def __init__(self, data: PartitionData) -> None:
-        self._records = data.records
-        self._batches: Sequence[Batch] | None = None
-
-    def within(self, lease: Lease) -> list[Batch]:
-        """The batches that hold some of these offsets; checked."""
-        if self._batches is None:
-            self._batches = list(read_batches(self._records))
-        found = [
-            one for one in self._batches if one.base_offset <= lease.last and lease.first <= one.last_offset
-        ]
-        for batch in found:
-            batch.open()
-        return found
+    def __init__(self, data: PartitionData, topic: str, reporter: Reporter) -> None:
+        self.topic = topic
+        self.partition = data.partition_index
+        self.acquired: list[AcquiredRecords] = []
+        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
+        self.reporter = reporter
+        spans = [(one.first_offset, one.last_offset) for one in data.acquired_records]
+        for one, why in zip(data.acquired_records, check_ranges(spans), strict=True):
+            if why is None:
+                self.acquired.append(one)
+            else:
+                tell_ignored(reporter, topic, self.partition, why)
+        self.coverage = Coverage(data.records, [(one.first_offset, one.last_offset) for one in self.acquired])
 
 
 class Arrival(NamedTuple):
@@ -43,19 +44,46 @@ class Arrival(NamedTuple):
     lease: Lease
     brought: Brought
 
-    def look(self, log: SummaryLog) -> list[Batch] | None:
-        """Checks them, and gives the batches that they are in; None where they are broken, and given back.
+    def look(self) -> list[Batch]:
+        """Checks them, and gives the batches that they are in.
 
-        Another fetch may bring them whole, and the broker's delivery limit ends them if they stay broken.
+        What nothing accounts for is given back. Another fetch may bring it whole, and the broker's delivery limit ends
+        it if it stays broken.
         """
         lease = self.lease
-        try:
-            batches = self.brought.within(lease)
-            mark_gaps(lease, batches)
-        except CorruptBatchError as error:
-            place = (self.topic, lease.partition[1], len(lease.states), lease.first, lease.last)
-            log.records(logging.ERROR, "in broken batches; released", *place, detail=str(error))
-            lease.decide_held(RELEASE)
-            return None
-        lease.epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in batches]
-        return batches
+        found = self.brought.coverage.of(lease.first, lease.last, lease.delivery_count)
+        for first, last in found.gaps:
+            _decide(lease, first, last, GAP)
+        if found.doubtful:
+            self._release(found)
+        lease.epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in found.batches]
+        return found.batches
+
+    def _release(self, found: Finding) -> None:
+        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in found.doubtful)
+        if not released:
+            return
+        spans = [f"{first} to {last}" for first, last in found.doubtful[:_NAMED]]
+        more = ", ..." if len(found.doubtful) > _NAMED else ""
+        what = f"offsets {', '.join(spans)}{more} can't be verified: {found.why}"
+        level = logging.ERROR if found.is_damaged else logging.WARNING
+        reporter, topic, partition = self.brought.reporter, self.topic, self.lease.partition[1]
+        offsets = found.doubtful[0][0], found.doubtful[-1][1]
+        reporter.log.records(
+            level, "can't be verified; released", topic, partition, released, *offsets, str(found.why)
+        )
+        reporter.tell(Damaged(topic, partition, released, what))
+
+
+def tell_ignored(reporter: Reporter, topic: str, partition: int, what: str) -> None:
+    """A part of an answer that no broker means: to the log, and to whoever counts."""
+    reporter.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", what)
+    reporter.tell(Damaged(topic, partition, 0, what))
+
+
+def _decide(lease: Lease, first: int, last: int, kind: int) -> int:
+    """Of what is held still; how many these were."""
+    before = lease.undecided
+    for offset in range(first, last + 1):
+        lease.decide_if_held(offset, kind)
+    return before - lease.undecided

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
+from kshare.client.arrivals import tell_ignored
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.observer import SessionEnded
@@ -366,6 +367,10 @@ class NodeSession:
             topic = self._name_of(partition[0])
             acks = self.books.setdefault(partition, PartitionAcks(partition))
             self._holdings.add(topic or "", acks, data, lock_s)
+        for topic_id, number in answer.unexpected:
+            topic = self._name_of(topic_id) or topic_id.hex()
+            what = f"node {self.node} answered for it though it wasn't asked to, or twice"
+            tell_ignored(self._holdings.reporter, topic, number, what)
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         self._holdings.tell()

@@ -97,14 +97,14 @@ class Holdings:
         """One partition's part of an answer."""
         now = self.clock()
         self._names[acks.partition[0]] = topic
-        brought = Brought(data)
-        for acquired in data.acquired_records:
+        brought = Brought(data, topic, self.reporter)
+        for acquired in brought.acquired:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             arrival = Arrival(topic, lease, brought)
-            if self.memory and arrival.look(self.reporter.log):
+            if self.memory and arrival.look():
                 self._accept_again(lease)
             if self._topics is not None and topic not in self._topics:
                 lease.decide_held(RELEASE)
@@ -149,9 +149,9 @@ class Holdings:
         return None
 
     def _open(self, arrival: Arrival) -> ShareBatch | None:
-        """None if it is found to be broken."""
-        batches = arrival.look(self.reporter.log)
-        if batches is None:
+        """None if there is nothing in it that can be handed out."""
+        batches = arrival.look()
+        if not batches:
             return None
         opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
         opened.can_renew = self._can_renew

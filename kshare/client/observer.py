@@ -119,6 +119,16 @@ class Skipped(NamedTuple):
     records: int
 
 
+class Damaged(NamedTuple):
+    """Part of an answer couldn't be verified; what it may have held was released, never acknowledged otherwise."""
+
+    topic: str
+    partition: int
+    records: int
+    """Offsets released."""
+    why: str
+
+
 class LeaseRenewed(NamedTuple):
     topic: str
     partition: int
@@ -171,6 +181,7 @@ Event = (
     | Settled
     | Finished
     | Skipped
+    | Damaged
     | LeaseRenewed
     | LeaseLost
     | SessionEnded

@@ -1,21 +1,21 @@
 """What the user holds: a record, and the batch that it came in.
 
 A batch is one acquired range of one partition. Its records are read when it is iterated; to settle it as a whole costs
-the same for one record and for a thousand. Decides nothing but which offsets have no record (compaction, control
-batches): those are acknowledged as gaps.
+the same for one record and for a thousand. Which offsets have no record is decided before, in `arrivals`.
 
 Compiled through `record.pxd`: a handle is the very object that the walk over the batch fills.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import kshare.protocol.memory as memory
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
-from kshare.state.lease import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease
+from kshare.protocol.uncopied import refuse_copy
+from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, Lease
 
 
 class Reads(Protocol):
@@ -87,6 +87,11 @@ class ShareRecord(Record):
         """
         self.batch.require_renewal()
         self.batch.settle(self.offset, RENEW)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(
+            self, "take what you need of it (value, key, headers, offset) and settle it where it was consumed"
+        )
 
     def __repr__(self) -> str:
         return f"ShareRecord({self.topic}[{self.partition}]@{self.offset}, delivery {self.delivery_count})"
@@ -173,6 +178,9 @@ class ShareBatch:
         else:
             self.desk.settle_all(self.lease, kind)
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "take its values(), and settle it where it was consumed")
+
     def __repr__(self) -> str:
         return f"ShareBatch({self.topic}[{self.partition}]@{self.lease.first}..{self.lease.last})"
 
@@ -199,6 +207,9 @@ class Handles:
     def __iter__(self) -> Handles:
         return self
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "iterate over the batch anew")
+
     def __next__(self) -> ShareRecord:
         record = self.next_held()
         if record is None:
@@ -224,7 +235,17 @@ class Handles:
                     if self._reader.read(record):
                         return record
                     record = self._blank()
+            if walk.broken_at() >= 0:
+                self._give_back(walk)
             self._walk = None
+
+    def _give_back(self, walk: RecordWalk) -> None:
+        """What is behind a malformed record, which was raised for, can't be read by us."""
+        batch = self._batch.batches[self._next_batch - 1]
+        first = max(walk.broken_at(), self._lease.first)
+        for offset in range(first, min(batch.last_offset, self._lease.last) + 1):
+            if self._lease.is_held(offset):
+                self._batch.settle(offset, RELEASE)
 
     def _blank(self) -> ShareRecord:
         """To be filled: what a reader makes of a record is its own, so its records are always new."""
@@ -245,30 +266,3 @@ class Handles:
 def held_spans(lease: Lease) -> list[tuple[int, int]]:
     """First and last offset of every stretch that is undecided."""
     return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
-
-
-def mark_gaps(lease: Lease, batches: list[Batch]) -> None:
-    """Decide GAP for acquired offsets that have no record. Costs a walk only where something is missing."""
-    covered = lease.first
-    for batch in batches:
-        first, last = max(batch.base_offset, lease.first), min(batch.last_offset, lease.last)
-        _mark(lease, covered, first - 1)
-        covered = last + 1
-        if batch.is_control:
-            _mark(lease, first, last)
-        elif batch.record_count != batch.last_offset - batch.base_offset + 1:
-            _mark_within(lease, batch, first, last)
-    _mark(lease, covered, lease.last)
-
-
-def _mark_within(lease: Lease, batch: Batch, first: int, last: int) -> None:
-    expected = first
-    for record in batch.records([(first, last)]):
-        _mark(lease, expected, record.offset - 1)
-        expected = record.offset + 1
-    _mark(lease, expected, last)
-
-
-def _mark(lease: Lease, first: int, last: int) -> None:
-    for offset in range(first, last + 1):
-        lease.decide(offset, GAP)

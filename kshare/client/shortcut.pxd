@@ -8,21 +8,33 @@ from kshare.client.record cimport ShareRecord
 
 cdef extern from *:
     """
+    #if PY_VERSION_HEX >= 0x030C0000
+    static int kshare_has_history(PyObject *stop) {
+        PyBaseExceptionObject *one = (PyBaseExceptionObject *) stop;
+        return one->traceback || one->context || one->cause || one->notes || one->dict;
+    }
+    #endif
     static PyObject *kshare_raise(PyObject *stop, PyObject *record) {
     #if PY_VERSION_HEX >= 0x030C0000
-        if (stop != Py_None && Py_REFCNT(stop) == 1) {
-            Py_INCREF(stop);
+        PyObject *raised;
+        int is_known = stop != Py_None && stop != Py_False;
+        int is_by_hand = stop == Py_False || (is_known && kshare_has_history(stop));
+        if (is_known && !is_by_hand && Py_REFCNT(stop) == 1) {
+            raised = Py_NewRef(stop);
         } else {
-            stop = PyObject_CallNoArgs(PyExc_StopIteration);
-            if (stop == NULL) return NULL;
+            raised = PyObject_CallNoArgs(PyExc_StopIteration);
+            if (raised == NULL) return NULL;
         }
-        Py_XSETREF(((PyStopIterationObject *) stop)->value, Py_NewRef(record));
-        PyErr_SetRaisedException(Py_NewRef(stop));
+        Py_XSETREF(((PyStopIterationObject *) raised)->value, Py_NewRef(record));
+        PyErr_SetRaisedException(Py_NewRef(raised));
+        if (is_by_hand) {
+            Py_SETREF(raised, Py_NewRef(Py_False));
+        }
+        return raised;
     #else
         PyErr_SetObject(PyExc_StopIteration, record);
-        Py_INCREF(stop);
+        return Py_NewRef(stop);
     #endif
-        return stop;
     }
     static void kshare_put(PyObject *kind, sendfunc send, iternextfunc next) {
         ((PyTypeObject *) kind)->tp_as_async->am_send = send;
@@ -34,7 +46,9 @@ cdef extern from *:
     ctypedef PySendResult (*sendfunc)(PyObject*, PyObject*, PyObject**)
     ctypedef PyObject* (*iternextfunc)(PyObject*)
     PySendResult PyIter_Send(object, PyObject*, PyObject**) except PYGEN_ERROR
-    # Raises StopIteration: the one that is given if it is nobody else's, or a new one. Returns it for the next time.
+    # Raises StopIteration, and returns what is to be given the next time: the exception, to be raised again if it is
+    # nobody else's by then. `await` leaves no trace in it. Who calls `next` leaves a traceback, which keeps frames
+    # alive: then False is returned, and from there on every exception is a new one that nobody keeps.
     object kshare_raise(object stop, object record)
     void kshare_put(object kind, sendfunc send, iternextfunc next)
 

@@ -13,6 +13,7 @@ from kshare.client.observer import (
     Acquired,
     Answered,
     Assigned,
+    Damaged,
     Event,
     Fetched,
     Finished,
@@ -81,6 +82,13 @@ WORK_TIME = Metric(
     ("topic",),
 )
 SKIPPED = Metric("skipped.records", _COUNTER, "{record}", "Duplicates kept from the user.", ("topic",))
+DAMAGED = Metric(
+    "damaged.records",
+    _COUNTER,
+    "{record}",
+    "Offsets released because the answer that brought them couldn't be verified.",
+    ("topic",),
+)
 RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
 LOST = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
 SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("why",))
@@ -101,6 +109,7 @@ METRICS = (
     UNACKNOWLEDGED,
     WORK_TIME,
     SKIPPED,
+    DAMAGED,
     RENEWED,
     LOST,
     SESSIONS,
@@ -129,6 +138,8 @@ def readings(event: Event) -> Iterator[Reading]:
             yield Reading(WORK_TIME, seconds, {"topic": topic})
         case Skipped(topic, _, records):
             yield Reading(SKIPPED, records, {"topic": topic})
+        case Damaged(topic, _, records, _):
+            yield Reading(DAMAGED, records, {"topic": topic})
         case LeaseRenewed(topic, _, records):
             yield Reading(RENEWED, records, {"topic": topic})
         case LeaseLost(topic, _, records, why):

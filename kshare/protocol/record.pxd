@@ -37,10 +37,13 @@ cdef class RecordWalk:
     cdef int64_t _position, _end, _count, _left
     cdef int64_t _base_offset, _base_timestamp, _last_delta, _previous_delta, _first, _last
     cdef bint _has_append_time
+    cdef int64_t _broken_at
     cdef Py_ssize_t _range_index
     cdef object _ranges
 
     cpdef int64_t records_left(self) noexcept
+
+    cpdef int64_t broken_at(self) noexcept
 
     @cython.locals(one=Record)
     cpdef list values(self)

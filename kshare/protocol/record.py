@@ -12,9 +12,11 @@ would make the uncompiled walk three times slower. `brink` is where two bytes ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import kshare.protocol.memory as memory
 from kshare.errors import CorruptBatchError
+from kshare.protocol.uncopied import refuse_copy
 
 OffsetRanges = Sequence[tuple[int, int]]
 """First and last offset, both included; ascending and apart from each other."""
@@ -128,6 +130,9 @@ class Record:
                 position = end
         return tuple(headers)
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "keep its offset, timestamp, key, value and headers, which are plain values")
+
     def __repr__(self) -> str:
         return (
             f"Record(offset={self.offset}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
@@ -140,6 +145,7 @@ class RecordWalk:
     __slots__ = (
         "_base_offset",
         "_base_timestamp",
+        "_broken_at",
         "_count",
         "_data",
         "_end",
@@ -172,6 +178,7 @@ class RecordWalk:
         self._end = len(view)
         self._count = count
         self._left = count
+        self._broken_at = -1
         self._base_offset = base_offset
         self._last_delta = last_delta
         self._previous_delta = -1
@@ -193,9 +200,16 @@ class RecordWalk:
             raise StopIteration
         return record
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "walk the batch again")
+
     def records_left(self) -> int:
         """How many records the batch has behind this place, in the ranges or not."""
         return self._left
+
+    def broken_at(self) -> int:
+        """The offset of the malformed record that ended the walk, or the lowest it can have; -1 where none did."""
+        return self._broken_at
 
     def values(self) -> list[bytes | None]:
         """Those of the records that are left, without a record for each."""
@@ -228,7 +242,7 @@ class RecordWalk:
                     number, at = read_number(data, at - 1, end, 28)
             stop = at + (number >> 1)
             if stop > end or number & 1:
-                raise self._broken(at, "its length doesn't fit into the batch")
+                raise self._broken(at, "its length doesn't fit into the batch", is_placed=False)
             # Behind one byte of attributes, which mean nothing in this format, comes the timestamp.
             at += 1
             timestamp_at = at
@@ -236,7 +250,7 @@ class RecordWalk:
                 at += 1
             at += 1
             if at - timestamp_at > _LONGEST_NUMBER:
-                raise self._broken(at, "its timestamp is too long")
+                raise self._broken(at, "its timestamp is too long", is_placed=False)
             number = data[at] if at < brink else 0x80
             at += 1
             if number > 0x7F:
@@ -247,7 +261,7 @@ class RecordWalk:
                     number, at = read_number(data, at - 1, end, 28)
             delta = number >> 1
             if at > stop or number & 1 or delta <= self._previous_delta or delta > self._last_delta:
-                raise self._broken(at, "its offset is out of order, or cut off")
+                raise self._broken(at, "its offset is out of order, or cut off", is_placed=False)
             self._previous_delta = delta
             self._position = stop
             self._left -= 1
@@ -347,5 +361,10 @@ class RecordWalk:
                 return True
         return False
 
-    def _broken(self, position: int, reason: str) -> CorruptBatchError:
-        return CorruptBatchError(self._base_offset, position, f"record {self._count - self._left}: {reason}")
+    def _broken(self, position: int, reason: str, *, is_placed: bool = True) -> CorruptBatchError:
+        """`is_placed` if the offset of the malformed record is known."""
+        error = CorruptBatchError(self._base_offset, position, f"record {self._count - self._left}: {reason}")
+        # What is behind it can't be found: to go on would only come to it again.
+        self._broken_at = self._base_offset + self._previous_delta + (not is_placed)
+        self._left = 0
+        return error

@@ -8,11 +8,12 @@ Compiled through `record_columns.pxd`; uncompiled it works the same and saves no
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import kshare.protocol.memory as memory
 import kshare.protocol.record as record
 from kshare.protocol.record import Record, RecordWalk
+from kshare.protocol.uncopied import refuse_copy
 
 _MAX_OFFSET = 2**31 - 1
 
@@ -105,6 +106,9 @@ class BytesColumn:
         self._content_bytes = memory.writable(self._contents)
         self._room = len(self._contents) - self.size
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "take its buffers")
+
     def buffers(self) -> BytesBuffers:
         return BytesBuffers(
             memoryview(self._validity)[: (self.rows + 7) // 8] if self.null_count else None,
@@ -170,6 +174,9 @@ class RecordColumns:
         finally:
             self.rows = row
         return row - before
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "take the columns")
 
     def _reserve(self, more: int) -> None:
         rows = self.rows + more

@@ -13,9 +13,12 @@ cdef class Batch:
     cdef readonly uint32_t checksum
     cdef int64_t _decompressed_limit
     cdef Py_ssize_t _start
+    cdef bint _is_checked
     cdef memoryview _opened
 
     cpdef open(self)
+
+    cpdef check(self)
 
     cdef int _check(self) except -1
 

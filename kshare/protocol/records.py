@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import cast
+from typing import NoReturn, cast
 
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol import record as record_module
@@ -19,6 +19,7 @@ from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompr
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
 from kshare.protocol.record_loop import quick_records
+from kshare.protocol.uncopied import refuse_copy
 
 Buffer = bytes | bytearray | memoryview
 
@@ -60,6 +61,7 @@ class Batch:
 
     __slots__ = (
         "_decompressed_limit",
+        "_is_checked",
         "_opened",
         "_start",
         "attributes",
@@ -79,6 +81,7 @@ class Batch:
     def __init__(self, view: memoryview, decompressed_limit: int) -> None:
         self.view = view
         self._decompressed_limit = min(decompressed_limit, header.MAX_INT32)
+        self._is_checked = False
         self._opened: memoryview | None = None
         self._start = header.HEADER.size
         self.base_offset: int
@@ -153,8 +156,30 @@ class Batch:
     def open(self) -> None:
         """Checks the checksum and decompresses; reading records does so by itself."""
         if self._opened is None:
-            self._check()
+            self.check()
             self._decompress()
+
+    def check(self) -> None:
+        """The checksum and the numbers of the header, for whoever relies on them without reading records.
+
+        The checksum doesn't cover base offset, length and leader epoch: only the neighbours can tell whether a batch
+        stands where it should.
+        """
+        if not self._is_checked:
+            self._check()
+            self._is_checked = True
+
+    def missing(self) -> list[tuple[int, int]]:
+        """First and last offset of each stretch that has no record: what compaction removed. Walks all records."""
+        found: list[tuple[int, int]] = []
+        expected = self.base_offset
+        for record in self.records():
+            if record.offset > expected:
+                found.append((expected, record.offset - 1))
+            expected = record.offset + 1
+        if expected <= self.last_offset:
+            found.append((expected, self.last_offset))
+        return found
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -218,11 +243,17 @@ class Batch:
         room = len(view) - start
         if self.record_count * _SMALLEST_RECORD > room or (room and not self.record_count):
             raise self._broken(header.HEADER.size - 4, f"{self.record_count} records in {room} bytes")
+        if self.record_count > self.last_offset_delta + 1:
+            reason = f"{self.record_count} records in {self.last_offset_delta + 1} offsets"
+            raise self._broken(header.HEADER.size - 4, reason)
         self._opened = view
         self._start = start
 
     def _broken(self, position: int, reason: str) -> CorruptBatchError:
         return CorruptBatchError(self.base_offset, position, reason)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "keep bytes(batch.view), and read them again with read_batches")
 
     def __repr__(self) -> str:
         return (

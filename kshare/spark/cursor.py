@@ -6,8 +6,12 @@
     a batch between ranges, or not for    | passed over
     users (markers, aborted transactions) |
     a hole that compaction has left       | passed over: the next batch begins behind it
+    such a hole for the first time        | the same is asked again: the hole is passed over if it is there twice
+    batches that contradict each other    | CorruptBatchError
     the log's beginning behind a range    | what is before it is lost, and said to be
     all batches of the answer             | the next answer begins behind them, or at the next range
+
+Where a batch begins is under no checksum. Damage that moves one leaves a hole, or makes it overlap another.
 
 Decides that. Never asks anybody: pieces are passed in.
 """
@@ -16,8 +20,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import takewhile
 
 from kshare.admin.log_reading import Piece
+from kshare.errors import CorruptBatchError
 from kshare.protocol.records import Batch
 from kshare.spark.arrow import Counted
 
@@ -36,6 +42,10 @@ class Cursor:
         """As measured so far, or before by somebody else."""
         self.offset = ranges[0][0]
         """What to ask for next."""
+        self._read_to = -1
+        """The end of the last batch that was passed."""
+        self._seen: list[tuple[int, int]] = []
+        """Base offsets and checksums of the last answer that left out wanted offsets."""
 
     @property
     def is_done(self) -> bool:
@@ -52,23 +62,52 @@ class Cursor:
     def take(self, piece: Piece) -> list[tuple[Batch, Sequence[Counted]]]:
         """The batches that hold wanted records, and the ranges that touch each; moves on behind them."""
         found: list[tuple[Batch, Sequence[Counted]]] = []
-        begun, size = None, 0
+        begun, reached, size = None, -1, 0
         end = self._ranges[-1][1]
-        for batch, is_for_users in piece.batches():
+        # What ends before the offset asked for says nothing about what stands there.
+        batches = [one for one in piece.batches() if one[0].last_offset >= self.offset]
+        if self._leaves_out(batches):
+            batches = batches[: self._seen_before(batches)]
+        for index, (batch, is_for_users) in enumerate(batches):
+            following = batches[index + 1][0] if index + 1 < len(batches) else None
+            if batch.base_offset <= self._read_to:
+                reason = f"it goes to offset {batch.last_offset}; one before it went to {self._read_to}"
+                raise CorruptBatchError(batch.base_offset, 0, reason)
             begun = batch.base_offset if begun is None else begun
+            reached = batch.last_offset
             size += batch.size
             if batch.base_offset > end:
                 self._index = len(self._ranges)
                 break
             touching = self._touching(batch.base_offset, batch.last_offset)
             if touching and is_for_users:
+                # Whoever reads it checks it.
                 found.append((batch, touching))
+            elif following is None or following.base_offset != batch.last_offset + 1:
+                # Where it ends is under its checksum; where the next one begins there, that says it too.
+                batch.check()
+            self._read_to = batch.last_offset
             self._move_to(batch.last_offset + 1)
             if self.is_done:
                 break
         if begun is not None and size:
-            self.bytes_per_offset = size / max(1, batch.last_offset + 1 - begun)
+            self.bytes_per_offset = size / max(1, reached + 1 - begun)
         return found
+
+    def _leaves_out(self, batches: Sequence[tuple[Batch, bool]]) -> bool:
+        """Whether wanted offsets are in no batch, before the last one."""
+        expected = self.offset
+        for batch, _ in batches:
+            if batch.base_offset > expected and self._touching(expected, batch.base_offset - 1):
+                return True
+            expected = batch.last_offset + 1
+        return False
+
+    def _seen_before(self, batches: Sequence[tuple[Batch, bool]]) -> int:
+        """How many of them the last answer had as well, in the same places."""
+        before, self._seen = self._seen, [(batch.base_offset, batch.checksum) for batch, _ in batches]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, self._seen, strict=False))
+        return len(list(same))
 
     def lose_before(self, log_start: int | None) -> list[tuple[int, int]]:
         """The log begins there now, or (None) nothing is left of it: what is gone. Goes on behind that."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 import kshare.protocol.memory as memory
+from kshare.protocol.uncopied import refuse_copy
 
 Partition = tuple[bytes, int]
 """Topic id and partition number."""
@@ -62,6 +64,9 @@ class Tally:
         if more < 0 and self.undecided <= self._ring_at:
             self.ring()
 
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "it belongs to one consumer")
+
     def ring(self) -> None:
         """There is something to be done at once."""
         self._ring_at = -1
@@ -98,6 +103,9 @@ class Lease:
         self.states = bytearray(b"\xff") * (last - first + 1)
         self._tally = Tally(_nobody) if tally is None else tally
         self._tally.add(last - first + 1)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_copy(self, "the locks behind it belong to one consumer's session")
 
     def __repr__(self) -> str:
         return f"Lease({self.partition[1]}: {self.first}..{self.last}, held {self.undecided})"

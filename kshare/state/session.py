@@ -97,6 +97,8 @@ class Answer(NamedTuple):
     unanswered: frozenset[Partition] = frozenset()
     """Acknowledged partitions of which the answer says nothing: their outcome is open."""
     acquired: Sequence[tuple[Partition, PartitionData]] = ()
+    unexpected: Sequence[Partition] = ()
+    """Partitions that aren't in the session, or come twice: what is said of them is damage, and left out."""
     failed: Mapping[Partition, int] = _NOTHING
     """Partitions that couldn't be fetched from, with their error code."""
     leaders: Sequence[Leader] = ()
@@ -245,9 +247,15 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
     acquired: list[tuple[Partition, PartitionData]] = []
     failed: dict[Partition, int] = {}
     leaders: list[Leader] = []
+    unexpected: list[Partition] = []
+    left = set(sent.names)
     for topic in response.responses:
         for data in topic.partitions:
             partition = (topic.topic_id, data.partition_index)
+            if partition not in left:
+                unexpected.append(partition)
+                continue
+            left.remove(partition)
             if partition in sent.acks:
                 acknowledged[partition] = data.acknowledge_error_code
             if data.error_code:
@@ -262,6 +270,7 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
         acknowledged=acknowledged,
         unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
         acquired=acquired,
+        unexpected=unexpected,
         failed=failed,
         leaders=leaders,
         endpoints=response.node_endpoints,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kshare.client.holdings import Holdings
+from kshare.client.observer import Damaged, Event, Reporter
 from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
@@ -65,7 +66,7 @@ def test_what_is_broken_is_given_back_and_hides_nothing_else(
     assert broken.take(renewals=False) == [AckRange(5, 8, RELEASED)]
     assert not good.has_decided
     (said,) = caplog.messages
-    assert said.startswith("4 records of orders[0] (offsets 5 to 8): in broken batches; released: batch at ")
+    assert said.startswith("4 records of orders[0] (offsets 5 to 8): can't be verified; released: ")
 
 
 def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
@@ -91,7 +92,42 @@ def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
     found = holdings.next_batch()
     assert found is not None
     assert [record.offset for record in found] == [3, 6]
-    assert acks.take(renewals=False) == [AckRange(4, 5, b"\x00"), AckRange(7, 7, b"\x00")]
+    assert acks.take(renewals=False) == [AckRange(4, 5, b"\x00"), AckRange(7, 7, RELEASED)]
+
+
+def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody else's answer may be looked into twice: with what was accepted before, and when it is handed out."""
+    events: list[Event] = []
+    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    holdings = Holdings(most=100, keeper=keeper, clock=lambda: 0.0, reporter=Reporter(events.append))
+    holdings.memory.remember((TOPIC, 0), 1, 0, 0)
+    acks = PartitionAcks((TOPIC, 0))
+    data = PartitionData(
+        0, records=batch(0, 3) + batch(3, 3)[:-1], acquired_records=[AcquiredRecords(0, 5, 1)]
+    )
+    holdings.add("orders", acks, data, 30)
+    found = holdings.next_batch()
+    assert found is not None
+    assert [record.offset for record in found] == [1, 2]
+    (damaged,) = [event for event in events if isinstance(event, Damaged)]
+    assert damaged[:3] == ("orders", 0, 3)
+    (said,) = caplog.messages
+    assert said.startswith(
+        "3 records of orders[0] (offsets 3 to 5): can't be verified; released: 84 bytes are left over"
+    )
+
+
+def test_a_range_that_no_broker_acquires_makes_no_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """A flipped bit in it would ask for more memory than there is."""
+    holdings, acks = held(), PartitionAcks((TOPIC, 0))
+    rows = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 2**62, 1)]
+    holdings.add("orders", acks, PartitionData(0, records=batch(0, 2), acquired_records=rows), 30)
+    assert [(lease.first, lease.last) for lease in acks.leases] == [(0, 1)]
+    (said,) = caplog.messages
+    assert (
+        said == "orders[0]: damaged answer, partly ignored: "
+        f"{2**62 - 1} offsets acquired at once, from 2 to {2**62}"
+    )
 
 
 def test_what_was_given_back_while_it_waited_is_not_looked_into(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
+import weakref
 from collections.abc import Coroutine, Iterator
 from typing import Any, cast
 
@@ -140,3 +142,35 @@ async def test_each_exception_that_is_kept_keeps_its_record() -> None:
             next(cast("Iterator[None]", anext(stream)))
         kept.append(end.value)
     assert [one.value.offset for one in kept] == [1, 2, 3]
+
+
+class Marked:
+    """Something that a frame holds."""
+
+
+async def test_who_calls_next_is_not_kept_alive_by_the_traceback() -> None:
+    """One StopIteration that is raised again and again would collect the frames of all who met it."""
+
+    class Long(Batches):
+        def stretch(self) -> int:
+            return 100
+
+    stream = Long(batch(0, 20)).records()
+    await anext(stream)
+    marks: list[weakref.ref[Marked]] = []
+    depths: list[int] = []
+
+    def ask() -> int:
+        mark = Marked()
+        marks.append(weakref.ref(mark))
+        try:
+            next(cast("Iterator[None]", anext(stream)))
+        except StopIteration as stop:
+            depths.append(len(list(traceback.walk_tb(stop.__traceback__))))
+            return int(stop.value.offset)
+        raise AssertionError("it waits")
+
+    assert [ask() for _ in range(10)] == list(range(1, 11))
+    assert len(set(depths)) == 1
+    assert [mark() for mark in marks] == [None] * 10
+    assert (await anext(stream)).offset == 11

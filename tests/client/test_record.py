@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import pickle
 from collections.abc import Callable
 
 import pytest
 
 from kshare.client import record as record_module
-from kshare.client.record import ShareBatch, ShareRecord, held_spans, mark_gaps
-from kshare.errors import AcknowledgeError
+from kshare.client.arrivals import Arrival, Brought
+from kshare.client.observer import Reporter
+from kshare.client.record import ShareBatch, ShareRecord, held_spans
+from kshare.errors import AcknowledgeError, CorruptBatchError
+from kshare.protocol import record_header
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.record_columns import RecordColumns
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, Tally
+from tests.helpers.batch_bytes import recheck
 from tests.helpers.uncompiled import is_compiled
 
 P = (b"t" * 16, 3)
@@ -31,7 +40,12 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
-    mark_gaps(lease, found)
+    data = PartitionData(
+        lease.partition[1],
+        records=b"".join(bytes(batch.view) for batch in found),
+        acquired_records=[AcquiredRecords(lease.first, lease.last, lease.delivery_count)],
+    )
+    Arrival("orders", lease, Brought(data, "orders", Reporter())).look()
     return ShareBatch("orders", lease, found)
 
 
@@ -64,7 +78,13 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     assert (sent.first, sent.last) == (8, 31)
     types = {8 + index: kind for index, kind in enumerate(sent.types)}
     assert {offset for offset, kind in types.items() if kind == ACCEPT} == {10, 11, 14, 19, 30}
-    assert {kind for offset, kind in types.items() if offset not in (10, 11, 14, 19, 30)} == {GAP}
+    assert {offset for offset, kind in types.items() if kind == RELEASE} == {8, 9, 31}
+    assert {offset for offset, kind in types.items() if kind == GAP} == {
+        12,
+        13,
+        *range(15, 19),
+        *range(20, 30),
+    }
 
 
 def test_a_batch_settles_what_its_records_have_left() -> None:
@@ -183,3 +203,39 @@ def test_a_renewal_under_way_does_not_hide_records() -> None:
     next(iterator)
     lease.decide_held(RENEW)
     assert [record.offset for record in iterator] == [1, 2, 3]
+
+
+def test_what_points_into_memory_and_locks_is_neither_copied_nor_pickled() -> None:
+    """Compiled or not. Pickle has followed pointers before it gave up."""
+    lease = Lease(P, 0, 2, 1)
+    made = share_batch(lease, batches([0, 1, 2]))
+    (plain, *_) = made.batches[0]
+    ones = [next(iter(made)), made, iter(made), lease, made.batches[0], made.batches[0].walk(), plain]
+    ones += [Tally(lambda: None), RecordColumns()]
+    ways: list[Callable[[object], object]] = [copy.copy, copy.deepcopy]
+    ways += [
+        functools.partial(pickle.dumps, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)
+    ]
+    for one in ones:
+        for way in ways:
+            with pytest.raises(
+                TypeError, match=rf"{type(one).__name__} objects can't be copied or pickled: \w+"
+            ):
+                way(one)
+    assert pickle.loads(pickle.dumps(made.values())) == [b"value 0", b"value 1", b"value 2"]
+
+
+def test_a_malformed_record_is_raised_for_once_and_given_back_with_what_is_behind_it() -> None:
+    """A checksum that is right over records that aren't: those in hand, and the batches behind, are left alone."""
+    lying = bytearray(batches([0, 1, 2, 3])[0].view)
+    for field, value in ((record_header.CHECKSUM_BEHIND + 2, 2), (record_header.HEADER.size - 4, 3)):
+        lying[field : field + 4] = value.to_bytes(4, "big")
+    recheck(lying)
+    lease = Lease(P, 0, 5, 1)
+    made = ShareBatch("orders", lease, list(read_batches(lying + batches([3, 4, 5])[0].view)))
+    walk = iter(made)
+    assert [next(walk).offset, next(walk).offset] == [0, 1]
+    with pytest.raises(CorruptBatchError, match="behind the last one"):
+        next(walk)
+    assert [record.offset for record in walk] == [3, 4, 5]
+    assert list(lease.states) == [HELD, HELD, RELEASE, HELD, HELD, HELD]

@@ -256,3 +256,21 @@ def test_a_session_that_was_never_opened_has_nothing_to_close() -> None:
 def _acknowledged(error: int) -> ShareAcknowledgeResponse:
     partition = acknowledged.PartitionData(partition_index=0, error_code=error)
     return ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(A, [partition])])
+
+
+def test_a_partition_that_was_not_asked_for_or_comes_twice_is_left_out() -> None:
+    """A flipped bit in a topic id or a partition's number would settle other records."""
+    one = opened((A, 0), (A, 1))
+    sent = one.fetch(LIMITS, {})
+    rows = [
+        ((A, 0), PartitionData(acquired_records=[AcquiredRecords(0, 1, 1)])),
+        ((A, 0), PartitionData(acquired_records=[AcquiredRecords(5, 6, 1)])),
+        ((A, 2), PartitionData(acquired_records=[AcquiredRecords(0, 1, 1)])),
+        ((B, 0), PartitionData(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+    ]
+    answer = one.on_answer(sent, fetched(*rows))
+    assert [(partition, data.acquired_records[0].first_offset) for partition, data in answer.acquired] == [
+        ((A, 0), 0)
+    ]
+    assert answer.unexpected == [(A, 0), (A, 2), (B, 0)]
+    assert not answer.failed

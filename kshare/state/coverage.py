@@ -1,0 +1,222 @@
+"""Which acquired offsets the batches of one answer account for, and which they don't.
+
+A checksum covers the contents of a batch, but neither where it begins nor how long it is. A damaged base offset or
+length therefore shows only against what stands beside it: the neighbours, and the offsets that were acquired.
+
+    acquired offsets                                      | what follows
+    ------------------------------------------------------+--------------------------------------------------
+    with a record in a verified batch                     | handed out
+    without one, within a verified batch                  | gap: compaction removed it
+    of a control batch                                    | gap
+    between two verified batches                          | gap: compaction removed whole batches
+    in a batch that is broken, or beside one              | doubtful
+    before the first batch or behind the last             | doubtful: the answer may have been cut
+    all, where batches overlap or are out of order        | doubtful
+    in a batch at the edge that may have moved            | doubtful in a first delivery
+    beside a batch at the edge that may have moved        | doubtful
+
+The first or the last batch may have moved if it reaches beyond what was acquired on one side while offsets are missing
+on its other side. After compaction that is usual, so a second delivery hands its records out, whoever gets them.
+
+Decides which offsets are gaps and which are doubtful. Never decides what becomes of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kshare.errors import CorruptBatchError
+from kshare.protocol.record_header import MAX_INT64
+from kshare.protocol.records import Batch, Buffer, read_batches
+
+Span = tuple[int, int]
+"""First and last offset."""
+
+LARGEST_RANGE = 1 << 20
+"""Offsets in an acquired range: brokers hold a few thousand in flight, so a larger one is damage."""
+
+
+class Finding(NamedTuple):
+    """What one acquired range has."""
+
+    batches: list[Batch]
+    """Verified, in order, each with offsets of the range."""
+    gaps: list[Span]
+    """Offsets that have no record."""
+    doubtful: list[Span]
+    """Offsets that nothing accounts for: they may have a record."""
+    why: str | None = None
+    """What is wrong, where something is doubtful."""
+    is_damaged: bool = False
+    """Nothing but damage explains it. Otherwise compaction may have removed what is doubtful."""
+
+
+class Coverage:
+    """The batches of one partition in one answer; nothing is read before somebody asks."""
+
+    def __init__(self, records: Buffer | None, acquired: Sequence[Span]) -> None:
+        self._records = records or b""
+        self._acquired = acquired
+        self._batches: list[Batch] | None = None
+        self._damage: str | None = None
+        """What is wrong with the row of batches behind the last that could be read."""
+        self._disorder: str | None = None
+        """Why no batch can be trusted to stand where it says."""
+        self._moved: tuple[str | None, str | None] = (None, None)
+        """The same of the first batch and of the last."""
+        self._broken: dict[int, str] = {}
+        self._missing: dict[int, list[Span]] = {}
+
+    def of(self, first: int, last: int, delivery_count: int) -> Finding:
+        """What is there of an acquired range."""
+        batches = self._read()
+        if self._disorder is not None:
+            return Finding([], [], [(first, last)], self._disorder, is_damaged=True)
+        found: list[Batch] = []
+        gaps: list[Span] = []
+        doubtful: list[Span] = []
+        expected = first
+        for index, batch in enumerate(batches):
+            start, end = batch.base_offset, batch.last_offset
+            if end < first:
+                continue
+            if start > expected:
+                hole = (expected, min(start - 1, last))
+                if self._is_gap(index):
+                    gaps.append(hole)
+                else:
+                    doubtful.append(hole)
+            expected = end + 1
+            if start > last:
+                break
+            start, end = max(start, first), min(end, last)
+            is_bound = end < last and index + 1 < len(batches) and batches[index + 1].base_offset > expected
+            reason = self._verify(index, is_bound=is_bound)
+            if reason is not None or (delivery_count <= 1 and self._may_have_moved(index)):
+                doubtful.append((start, end))
+                continue
+            found.append(batch)
+            if batch.is_control:
+                gaps.append((start, end))
+            elif index in self._missing:
+                gaps += _cut(self._missing[index], start, end)
+            if end == last:
+                break
+        if expected <= last:
+            doubtful.append((expected, last))
+        if not doubtful:
+            return Finding(found, gaps, doubtful)
+        evidence = next(iter(self._broken.values()), self._damage)
+        why = evidence or self._moved[0] or self._moved[1] or self._edges()
+        return Finding(found, gaps, doubtful, why, is_damaged=evidence is not None)
+
+    # --- the row of batches
+
+    def _read(self) -> list[Batch]:
+        if self._batches is None:
+            self._batches = []
+            size = 0
+            try:
+                for batch in read_batches(self._records):
+                    self._batches.append(batch)
+                    size += batch.size
+            except CorruptBatchError as error:
+                self._damage = str(error)
+            else:
+                if size < len(self._records):
+                    self._damage = (
+                        f"{len(self._records) - size} bytes are left over behind the last whole batch"
+                    )
+            self._disorder = _disorder(self._batches)
+            if self._disorder is None and self._batches and self._acquired:
+                self._moved = (self._first_moved(self._batches), self._last_moved(self._batches))
+        return self._batches
+
+    def _first_moved(self, batches: list[Batch]) -> str | None:
+        first = batches[0]
+        if first.base_offset >= self._acquired[0][0]:
+            return None
+        end = batches[1].base_offset - 1 if len(batches) > 1 else self._acquired[-1][1]
+        return self._moved_text(first, first.last_offset + 1, end)
+
+    def _last_moved(self, batches: list[Batch]) -> str | None:
+        last = batches[-1]
+        if last.last_offset <= self._acquired[-1][1]:
+            return None
+        start = batches[-2].last_offset + 1 if len(batches) > 1 else self._acquired[0][0]
+        return self._moved_text(last, start, last.base_offset - 1)
+
+    def _moved_text(self, batch: Batch, start: int, end: int) -> str | None:
+        for first, last in self._acquired:
+            if max(start, first) <= min(end, last):
+                return (
+                    f"the batch of offsets {batch.base_offset} to {batch.last_offset} reaches beyond what was "
+                    f"acquired, and leaves out offsets {max(start, first)} to {min(end, last)}"
+                )
+        return None
+
+    def _edges(self) -> str:
+        if not self._batches:
+            return "the answer has no batch"
+        first, last = self._batches[0].base_offset, self._batches[-1].last_offset
+        return f"the answer's batches go from offset {first} to {last} (compaction may have removed the rest)"
+
+    # --- single batches
+
+    def _is_gap(self, index: int) -> bool:
+        """Whether the hole before this batch can't have been left by damage."""
+        if index == 0 or self._may_have_moved(index - 1) or self._may_have_moved(index):
+            return False
+        return self._verify(index - 1, is_bound=True) is None and self._verify(index) is None
+
+    def _may_have_moved(self, index: int) -> bool:
+        moved_first, moved_last = self._moved
+        if moved_first is None and moved_last is None:
+            return False
+        return (index == 0 and moved_first is not None) or (
+            index == len(self._read()) - 1 and moved_last is not None
+        )
+
+    def _verify(self, index: int, *, is_bound: bool = False) -> str | None:
+        """What is wrong with a batch. The records of one that `is_bound` of a hole must end where its header says."""
+        reason = self._broken.get(index)
+        if reason is not None:
+            return reason
+        batch = self._read()[index]
+        try:
+            batch.open()
+            if index not in self._missing and (is_bound or batch.record_count != batch.last_offset_delta + 1):
+                self._missing[index] = batch.missing()
+        except CorruptBatchError as error:
+            reason = self._broken[index] = str(error)
+        return reason
+
+
+def check_ranges(acquired: Sequence[Span]) -> Iterator[str | None]:
+    """What is wrong with each acquired range: brokers give them in order, and apart from each other."""
+    end = -1
+    for first, last in acquired:
+        if last < first or first <= end:
+            yield f"acquired offsets {first} to {last}, not behind {end}"
+        elif last - first >= LARGEST_RANGE:
+            yield f"{last - first + 1} offsets acquired at once, from {first} to {last}"
+        else:
+            end = last
+            yield None
+
+
+def _disorder(batches: list[Batch]) -> str | None:
+    end = -1
+    for batch in batches:
+        start = batch.base_offset
+        if start <= end:
+            return f"the batch at offset {start} begins before {end}, where the one in front of it ends"
+        end = start + batch.last_offset_delta
+        if batch.last_offset_delta < 0 or end > MAX_INT64:
+            return f"the batch at offset {start} has a last offset delta of {batch.last_offset_delta}"
+    return None
+
+
+def _cut(spans: list[Span], first: int, last: int) -> Iterator[Span]:
+    return ((max(start, first), min(end, last)) for start, end in spans if start <= last and first <= end)

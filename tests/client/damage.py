@@ -1,0 +1,224 @@
+"""Real answers to ShareFetch, damaged: what a consumer makes of each, judged against what it made of the sound one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.fetch import NodeSession
+from kshare.client.holdings import Holdings
+from kshare.client.observer import Damaged, Event, Reporter, SessionEnded
+from kshare.dissect import dissect_response
+from kshare.errors import CorruptBatchError, DecodeError
+from kshare.protocol.envelopes import decode_response, encode_response
+from kshare.protocol.messages import ShareFetchResponse
+from kshare.protocol.record import Record
+from kshare.protocol.records import read_batches
+from kshare.state.lease import GAP, RELEASE, Partition
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import ShareSession
+
+FILE = Path(__file__).parents[1] / "golden" / "share_answers.jsonl"
+SHARE_FETCH = 78
+_CONFIG = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"]})
+Where = tuple[Partition, int]
+"""A partition and an offset."""
+
+
+class Recorded(NamedTuple):
+    """One answer of a real broker."""
+
+    name: str
+    version: int
+    partitions: list[Partition]
+    frame: bytes
+    """Without its size."""
+
+    def answer(self) -> ShareFetchResponse:
+        return decode_response(ShareFetchResponse, self.version, self.frame)[1]
+
+    def with_answer(self, answer: ShareFetchResponse) -> bytes:
+        return bytes(encode_response(answer, self.version, 1)[4:])
+
+
+@cache
+def recorded() -> list[Recorded]:
+    found = []
+    for number, line in enumerate(FILE.read_text("utf-8").splitlines()):
+        one = json.loads(line)
+        partitions = [(bytes.fromhex(topic), index) for topic, index in one["partitions"]]
+        name = f"{number}: {one['kind']} of {one['release']}"
+        found.append(Recorded(name, one["version"], partitions, base64.b64decode(one["body"])))
+    return found
+
+
+class Outcome(NamedTuple):
+    """What a consumer made of an answer."""
+
+    handed: dict[Where, tuple[Any, ...]]
+    """The records that the user would get."""
+    gaps: set[Where]
+    released: list[tuple[Partition, int, int]]
+    """First and last offset of each stretch."""
+    terms: list[tuple[Any, ...]]
+    """What else the consumer believes of each range: deliveries, the lock's end, leader epochs."""
+    is_noticed: bool
+
+    def lost(self, truth: dict[Where, tuple[Any, ...]]) -> list[int]:
+        """Offsets with a record that would be acknowledged as a gap."""
+        return sorted(where[1] for where in self.gaps & truth.keys())
+
+    def is_like(self, sound: Outcome) -> bool:
+        return self[:4] == sound[:4]
+
+    def mistaken(self, truth: dict[Where, tuple[Any, ...]]) -> list[int]:
+        """Offsets whose records aren't those that stand there."""
+        return [where[1] for where, record in self.handed.items() if truth.get(where) != record]
+
+
+class _Line:
+    """Keeps what is begun, so that a test may answer it."""
+
+    is_free = True
+
+    def begin(self, request: Any, go_on: Any) -> None:
+        self.go_on = go_on
+
+
+class _Ears(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        self.count += 1
+        return True
+
+
+def outcome(one: Recorded, frame: bytes) -> Outcome:
+    """The way of an answer from its frame to the user, and what would be acknowledged without the user."""
+    try:
+        _, answer = decode_response(ShareFetchResponse, one.version, frame)
+    except DecodeError:
+        return Outcome({}, set(), [], [], is_noticed=True)
+    events: list[Event] = []
+    refused: list[Any] = []
+    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    holdings = Holdings(most=1000, keeper=keeper, clock=lambda: 0.0, reporter=Reporter(events.append))
+    line = _Line()
+    node = NodeSession(
+        1,
+        ShareSession("g", "m"),
+        line,  # type: ignore[arg-type]
+        _CONFIG,
+        holdings,
+        lambda topic: topic.hex(),
+        lambda *moved: refused.append(moved),
+    )
+    logger, ears = logging.getLogger("kshare.client"), _Ears()
+    logger.addHandler(ears)
+    logger.propagate = False
+    try:
+        node.want(one.partitions)
+        node.speak()
+        line.go_on(answer)
+        handed, is_noticed = _handed(holdings)
+    finally:
+        logger.removeHandler(ears)
+        logger.propagate = True
+    leases = [(partition, lease) for partition, acks in node.books.items() for lease in acks.leases]
+    gaps = {
+        (partition, lease.first + offset)
+        for partition, lease in leases
+        for start, end in lease.runs(GAP, GAP)
+        for offset in range(start, end)
+    }
+    released = [
+        (partition, lease.first + start, lease.first + end - 1)
+        for partition, lease in leases
+        for start, end in lease.runs(RELEASE, RELEASE)
+    ]
+    is_noticed = is_noticed or ears.count > 0 or bool(refused)
+    is_noticed = is_noticed or any(isinstance(event, Damaged | SessionEnded) for event in events)
+    terms = [(one.delivery_count, one.deadline, *one.epochs) for _, one in leases]
+    return Outcome(handed, gaps, released, terms, is_noticed)
+
+
+def _handed(holdings: Holdings) -> tuple[dict[Where, tuple[Any, ...]], bool]:
+    handed: dict[Where, tuple[Any, ...]] = {}
+    is_noticed = False
+    while (batch := holdings.next_batch()) is not None:
+        try:
+            for record in batch:
+                handed[batch.lease.partition, record.offset] = _content(record)
+        except CorruptBatchError:
+            is_noticed = True
+    return handed, is_noticed
+
+
+def stored(one: Recorded) -> dict[Where, tuple[Any, ...]]:
+    """Every record for users in the answer, acquired or not."""
+    return {
+        ((topic.topic_id, data.partition_index), record.offset): _content(record)
+        for topic in one.answer().responses
+        for data in topic.partitions
+        for batch in read_batches(data.records or b"")
+        if not batch.is_control
+        for record in batch
+    }
+
+
+def _content(record: Record) -> tuple[Any, ...]:
+    return record.key, record.value, record.headers, record.timestamp
+
+
+def fields(one: Recorded) -> list[str]:
+    """The name of the field that each byte of the frame belongs to, without indexes."""
+    names = [""] * len(one.frame)
+    tree = dissect_response(one.frame, SHARE_FETCH, one.version, is_sized=False)
+    for span in tree.root.leaves():
+        for position in range(span.offset, span.end):
+            names[position] = span.name
+    return names
+
+
+class Placed(NamedTuple):
+    """A batch of the answer, and whether the answer says more than once where it stands."""
+
+    partition: Partition
+    start: int
+    """Of its bytes, in the frame."""
+    end: int
+    is_loose: bool
+    """A hole is beside it, or not all of its offsets were acquired: it could stand elsewhere."""
+
+
+def placed(one: Recorded) -> list[Placed]:
+    found = []
+    for topic in one.answer().responses:
+        for data in topic.partitions:
+            batches = list(read_batches(data.records or b""))
+            position = one.frame.find(bytes(data.records or b"")) if batches else 0
+            acquired = {
+                offset
+                for row in data.acquired_records
+                for offset in range(row.first_offset, row.last_offset + 1)
+            }
+            covered = {
+                offset for batch in batches for offset in range(batch.base_offset, batch.last_offset + 1)
+            }
+            for index, batch in enumerate(batches):
+                neighbours = batches[max(index - 1, 0) : index + 2]
+                is_loose = any(one.last_offset + 1 != two.base_offset for one, two in pairwise(neighbours))
+                mine = set(range(batch.base_offset, batch.last_offset + 1))
+                is_loose |= not mine <= acquired or bool({min(mine) - 1, max(mine) + 1} & acquired - covered)
+                where = (topic.topic_id, data.partition_index)
+                found.append(Placed(where, position, position + batch.size, is_loose))
+                position += batch.size
+    return found

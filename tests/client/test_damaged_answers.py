@@ -1,0 +1,165 @@
+"""Real answers to ShareFetch with bits flipped, cut off, and with lies in them: no record is ever called a gap.
+
+The answers are from real brokers of three releases (`tools/share_answers.py`). What is damaged has to be noticed unless
+it makes no difference. Where nothing in an answer contradicts the damage it can't be: these places are listed here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kshare.protocol.messages.share_fetch_response import PartitionData
+from tests.client.damage import Outcome, Placed, Recorded, fields, outcome, placed, recorded, stored
+from tests.helpers.batch_bytes import recheck
+
+BELIEVED = {
+    "firstOffset": "less was acquired than the broker thinks: its lock runs out, and the records come again",
+    "lastOffset": "the same",
+    "deliveryCount": "only told to the user",
+    "acquisitionLockTimeoutMs": "the consumer renews too late or too early: the broker refuses, records come again",
+    "partitionLeaderEpoch": "only used to know again what was accepted; at worst a duplicate",
+    "partitionIndex": "where the answer has nothing of the other partition that is in the session",
+}
+"""What an answer says once only, and what follows if it is wrong."""
+
+
+def at_every_byte(bits: int) -> Callable[[int], Iterator[int]]:
+    return lambda position: iter(range(8)) if bits == 8 else iter([position * 5 % 8])
+
+
+@pytest.mark.parametrize("bits", [1, pytest.param(8, marks=pytest.mark.long)])
+def test_no_flipped_bit_makes_a_gap_of_a_record(bits: int) -> None:
+    answers = recorded()
+    assert len(answers) >= 100
+    wrong: list[object] = []
+    for one in answers:
+        judge, names = Judge(one), fields(one)
+        for position, name in enumerate(names):
+            for bit in at_every_byte(bits)(position):
+                frame = bytearray(one.frame)
+                frame[position] ^= 1 << bit
+                found = outcome(one, bytes(frame))
+                is_loose = name == "baseOffset" and judge.is_loose(position)
+                if not is_loose:
+                    wrong += judge.wrong(
+                        found, f"{name} at {position}, bit {bit}", is_believed=name in BELIEVED
+                    )
+    assert wrong == []
+
+
+def test_a_batch_that_could_stand_elsewhere_is_the_only_one_whose_move_may_go_unnoticed() -> None:
+    """A base offset is under no checksum: where compaction left room beside a batch, nothing contradicts a move."""
+    lost = 0
+    for one in recorded():
+        truth = stored(one)
+        for batch in placed(one):
+            for bit in range(16):
+                frame = bytearray(one.frame)
+                frame[batch.start + 7 - bit // 8] ^= 1 << bit % 8
+                found = outcome(one, bytes(frame))
+                assert batch.is_loose or (found.is_noticed and not found.lost(truth)), (one.name, batch, bit)
+                lost += bool(found.lost(truth))
+    assert lost < 100
+
+
+def test_what_was_cut_off_is_released() -> None:
+    """Frames, and the bytes of batches in frames that are whole."""
+    wrong: list[object] = []
+    for one in recorded():
+        judge = Judge(one)
+        for size in range(0, len(one.frame), 7):
+            assert outcome(one, one.frame[:size]).is_noticed
+        for changed, data in partitions_of(one):
+            records = bytes(data.records or b"")
+            for size in range(0, len(records), 3):
+                data.records = records[:size]
+                wrong += judge.wrong(outcome(one, changed()), f"records cut to {size} bytes")
+            data.records = records
+    assert wrong == []
+
+
+def test_no_lie_in_a_batch_s_header_makes_a_gap_of_a_record() -> None:
+    """The checksum is made right again: records, neighbours and acquired ranges contradict the lie."""
+    wrong: list[object] = []
+    for one in recorded():
+        judge = Judge(one)
+        for batch in placed(one):
+            if batch.is_loose:
+                continue
+            for name, layout, position in (
+                ("base offset", ">q", 0),
+                ("length", ">i", 8),
+                ("last offset delta", ">i", 23),
+                ("record count", ">i", 57),
+            ):
+                for change in (-1000, -7, -2, -1, 1, 2, 7, 1000):
+                    frame = bytearray(one.frame)
+                    (said,) = struct.unpack_from(layout, frame, batch.start + position)
+                    struct.pack_into(layout, frame, batch.start + position, said + change)
+                    if name in ("last offset delta", "record count"):
+                        whole = frame[batch.start : batch.end]
+                        recheck(whole)
+                        frame[batch.start : batch.end] = whole
+                    found = outcome(one, bytes(frame))
+                    # Offsets behind the last record, of which none was acquired, make no difference.
+                    is_idle = name == "last offset delta" and found[:3] == judge.sound[:3]
+                    wrong += judge.wrong(found, f"{name} {said}{change:+}", is_believed=is_idle)
+    assert wrong == []
+
+
+def test_batches_in_another_order_or_twice_are_released() -> None:
+    wrong: list[object] = []
+    for one in recorded():
+        judge = Judge(one)
+        for changed, data in partitions_of(one):
+            records = bytes(data.records or b"")
+            base = one.frame.find(records)
+            parts = [
+                one.frame[batch.start : batch.end]
+                for batch in placed(one)
+                if base <= batch.start < base + len(records)
+            ]
+            for at in range(len(parts) - 1):
+                swapped = [*parts[:at], parts[at + 1], parts[at], *parts[at + 2 :]]
+                twice = [*parts[: at + 1], *parts[at:]]
+                for name, order in (("swapped", swapped), ("twice", twice)):
+                    data.records = b"".join(order)
+                    found = outcome(one, changed())
+                    wrong += judge.wrong(found, f"{name} at {at}")
+                    if not found.is_noticed:
+                        wrong.append((one.name, name, at, "unnoticed"))
+            data.records = records
+    assert wrong == []
+
+
+class Judge:
+    """Of what becomes of one answer."""
+
+    def __init__(self, one: Recorded) -> None:
+        self.one = one
+        self.sound = outcome(one, one.frame)
+        self.truth = stored(one)
+        self._loose: list[Placed] = [batch for batch in placed(one) if batch.is_loose]
+
+    def is_loose(self, position: int) -> bool:
+        return any(batch.start <= position < batch.end for batch in self._loose)
+
+    def wrong(self, found: Outcome, what: str, *, is_believed: bool = False) -> list[object]:
+        """What mustn't be."""
+        if lost := found.lost(self.truth):
+            return [(self.one.name, what, "gaps", lost)]
+        is_news = found.is_noticed and (not self.sound.is_noticed or found[:3] != self.sound[:3])
+        if not found.is_like(self.sound) and not is_news and not is_believed:
+            return [(self.one.name, what, "unnoticed")]
+        return []
+
+
+def partitions_of(one: Recorded) -> Iterator[tuple[Callable[[], bytes], PartitionData]]:
+    """Each partition's part, to be changed in place, and the frame that has it then."""
+    answer = one.answer()
+    for topic in answer.responses:
+        for data in topic.partitions:
+            yield (lambda: one.with_answer(answer)), data

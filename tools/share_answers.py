@@ -1,0 +1,425 @@
+"""Records what real brokers answer to ShareFetch: `python -m tools.share_answers [release ...]`.
+
+Writes tests/golden/share_answers.jsonl.
+
+Every release that the tests run is started once and asked about topics of all kinds: compressed, compacted,
+transactional, cut at the front, several partitions, records that come again. The tests damage these answers bit by bit,
+so records are small. Decides what is recorded, never what a client should make of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka import KafkaProducer
+
+from kshare.protocol.compression import Compression
+from kshare.protocol.messages import (
+    DeleteRecordsRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+)
+from kshare.protocol.messages import fetch_request as plain
+from kshare.protocol.messages import produce_request as produce
+from kshare.protocol.messages import share_fetch_request as fetch
+from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+from tests.helpers.plain_client import PlainClient
+from tools.kafka.cluster import Cluster
+from tools.kafka.jars import TESTED_RELEASES, install
+
+FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "share_answers.jsonl"
+DEADLINE_S = 60.0
+ACCEPT, RELEASE = 1, 2
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.ms": "100",
+    "delete.retention.ms": "0",
+}
+COMPACTED_LEFT = {4, 5, 7, 10, 11, 12, 13, 16, 17, 18}
+Settle = Callable[[int], int]
+"""What becomes of the record at an offset."""
+
+
+class Answer(NamedTuple):
+    """One line of the file."""
+
+    release: str
+    kind: str
+    version: int
+    partitions: list[tuple[str, int]]
+    """Topic id in hex and number of all that are in the session."""
+    acknowledged: list[tuple[str, int]]
+    """Those that the request acknowledged."""
+    body: str
+    """The response without its header, in base64."""
+
+
+class Recording(PlainClient):
+    """Keeps the frames of answers."""
+
+    def _frame(self) -> memoryview:
+        self.frame = super()._frame()
+        return self.frame
+
+
+class Member:
+    """A member of a share group on one topic, whose every answer with records is kept."""
+
+    def __init__(
+        self, cluster: Cluster, client: Recording, topic: str, partitions: int, **group: str
+    ) -> None:
+        self.client = client
+        self.topic = topic
+        self.partitions = partitions
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        # 4.1 takes no member id but Kafka's own form of a UUID
+        self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster.set_group_config(self.group, {"share.auto.offset.reset": "earliest"} | group)
+        self.topic_id = topic_id(client, topic)
+        self.epoch = 0
+
+    def join(self) -> None:
+        self.client.ask(FindCoordinatorRequest(coordinator_keys=[self.group]))
+        epoch, deadline = 0, time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            beat = ShareGroupHeartbeatRequest(
+                self.group, self.id, epoch, None, None if epoch else [self.topic]
+            )
+            answer = self.client.ask(beat)
+            assert answer.error_code == 0, answer
+            epoch = answer.member_epoch
+            found = answer.assignment.topic_partitions if answer.assignment else []
+            if sum(len(one.partitions) for one in found) == self.partitions:
+                return
+            time.sleep(0.1)
+        raise TimeoutError("no assignment")
+
+    def fetch(
+        self, acks: Mapping[int, Sequence[tuple[int, int, bytes]]], **fields: Any
+    ) -> ShareFetchResponse:
+        numbers = range(self.partitions) if self.epoch == 0 else sorted(acks)
+        rows = [
+            fetch.FetchPartition(
+                acknowledgement_batches=[fetch.AcknowledgementBatch(*one) for one in acks.get(number, ())],
+                partition_index=number,
+            )
+            for number in numbers
+        ]
+        values: dict[str, Any] = {
+            "group_id": self.group,
+            "member_id": self.id,
+            "share_session_epoch": self.epoch,
+            "max_wait_ms": 300,
+            "min_bytes": 1,
+            "max_records": 500,
+            "batch_size": 500,
+            "topics": [fetch.FetchTopic(self.topic_id, rows)] if rows else [],
+        }
+        request = ShareFetchRequest(**values | fields)
+        answer = self.client.ask(request)
+        assert answer.error_code == 0, answer
+        self.epoch += 1
+        return answer
+
+    def record(self, release: str, kind: str, most: int, settle: Settle, **fields: Any) -> Iterator[Answer]:
+        """Up to so many answers with records; each is settled with the next fetch."""
+        acks: dict[int, list[tuple[int, int, bytes]]] = {}
+        empty = 0
+        while most and empty < 8:
+            answer = self.fetch(acks, **fields)
+            found = {
+                one.partition_index: one.acquired_records
+                for topic in answer.responses
+                for one in topic.partitions
+                if one.acquired_records
+            }
+            if found:
+                most -= 1
+                topic = self.topic_id.hex()
+                version = self.client.version_of(ShareFetchRequest())
+                body = bytes(self.client.frame)
+                yield Answer(
+                    release,
+                    kind,
+                    version,
+                    [(topic, number) for number in range(self.partitions)],
+                    [(topic, number) for number in acks],
+                    base64.b64encode(body).decode(),
+                )
+            empty = 0 if found else empty + 1
+            acks = {
+                number: [
+                    (
+                        one.first_offset,
+                        one.last_offset,
+                        bytes(settle(offset) for offset in range(one.first_offset, one.last_offset + 1)),
+                    )
+                    for one in ranges
+                ]
+                for number, ranges in found.items()
+            }
+
+
+def topic_id(client: PlainClient, topic: str) -> bytes:
+    return client.ask(MetadataRequest([MetadataRequestTopic(name=topic)])).topics[0].topic_id
+
+
+class Recorder:
+    """All kinds of answers of one release."""
+
+    def __init__(self, cluster: Cluster, client: Recording) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.release = cluster.release
+        self.is_4_1 = cluster.release.startswith("4.1.")
+        self._numbers = itertools.count()
+
+    def everything(self) -> Iterator[Answer]:
+        kinds = (
+            self.small,
+            self.compressed,
+            self.record_limit,
+            self.again,
+            self.partitions,
+            self.compacted,
+            self.compacted_again,
+            self.transactions,
+            self.cut_off,
+            self.deleted,
+        )
+        for kind in kinds:
+            yield from kind()
+
+    def topic(self, partitions: int = 1, **settings: str) -> str:
+        name = f"t{next(self._numbers)}"
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        self.cluster.create_topic(name, partitions, settings=dotted)
+        return name
+
+    def send(
+        self,
+        topic: str,
+        batches: Iterable[Sequence[Any]],
+        partition: int = 0,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        """Each of these lists is a batch; a record is its value, or (key, value)."""
+        for number, batch in enumerate(batches):
+            builder = BatchBuilder(compression=compression)
+            for one in batch:
+                key, value = one if isinstance(one, tuple) else (None, one)
+                headers = [("n", b"%d" % number)] if number % 2 else []
+                builder.append(value, key=key, timestamp=int(time.time() * 1000), headers=headers)
+            rows = [produce.PartitionProduceData(partition, builder.build())]
+            wanted = produce.TopicProduceData(name=topic, partition_data=rows)
+            wanted.topic_id = topic_id(self.client, topic)
+            request = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[wanted])
+            deadline = time.monotonic() + DEADLINE_S
+            # A topic that was made just now has no leader for a moment.
+            while error := self.client.ask(request).responses[0].partition_responses[0].error_code:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{topic} takes no records: error {error}")
+                time.sleep(0.1)
+
+    def member(self, topic: str, partitions: int = 1, **group: str) -> Member:
+        dotted = {key.replace("_", "."): value for key, value in group.items()}
+        member = Member(self.cluster, self.client, topic, partitions, **dotted)
+        member.join()
+        return member
+
+    def small(self) -> Iterator[Answer]:
+        topic = self.topic()
+        self.send(topic, [[b"a", b"b", b"c"], [b"d"], [b"e", b"f"], [b"g", b"h", b"i", b"j"]])
+        yield from self.member(topic).record(self.release, "small", 2, lambda _: ACCEPT)
+        yield from self.member(topic).record(self.release, "small parts", 4, lambda _: ACCEPT, batch_size=3)
+
+    def compressed(self) -> Iterator[Answer]:
+        for codec in list(Compression)[1:]:
+            topic = self.topic()
+            values = [b"value " * 5 + b"%d" % number for number in range(12)]
+            self.send(topic, [values[:5], values[5:6], values[6:]], compression=codec)
+            yield from self.member(topic).record(self.release, codec.name.lower(), 2, lambda _: ACCEPT)
+
+    def record_limit(self) -> Iterator[Answer]:
+        """Ranges that begin and end within batches. 4.1 has no such mode: it takes whole batches."""
+        topic = self.topic()
+        self.send(topic, [[b"%d" % number for number in range(7)], [b"x", b"y", b"z"]])
+        yield from self.member(topic).record(
+            self.release, "record limit", 5, lambda _: ACCEPT, **self._limit(3)
+        )
+
+    def _limit(self, most: int) -> dict[str, int]:
+        fields = {"max_records": most, "batch_size": most}
+        return fields if self.is_4_1 else fields | {"share_acquire_mode": 1}
+
+    def again(self) -> Iterator[Answer]:
+        """Some are released, so that single ones of a batch come again."""
+        topic = self.topic()
+        self.send(topic, [[b"%d" % number for number in range(6)], [b"x", b"y", b"z"]])
+        seen: set[int] = set()
+
+        def settle(offset: int) -> int:
+            is_new = offset not in seen
+            seen.add(offset)
+            return RELEASE if is_new and offset % 3 == 1 else ACCEPT
+
+        yield from self.member(topic).record(self.release, "again", 5, settle)
+
+    def partitions(self) -> Iterator[Answer]:
+        topic = self.topic(3)
+        for turn in range(2):
+            for number in range(3):
+                self.send(topic, [[(b"k", b"p%d" % number)] * (turn + number + 1)], number)
+        yield from self.member(topic, 3).record(self.release, "partitions", 4, lambda _: ACCEPT)
+
+    def compacted(self) -> Iterator[Answer]:
+        topic = self._compacted_topic()
+        yield from self.member(topic).record(self.release, "compacted", 3, lambda _: ACCEPT)
+        yield from self.member(topic).record(
+            self.release, "compacted parts", 4, lambda _: ACCEPT, batch_size=2, max_records=4
+        )
+        yield from self.member(topic).record(
+            self.release, "compacted record limit", 6, lambda _: ACCEPT, **self._limit(3)
+        )
+        for kind, fields in (
+            ("", {}),
+            (" parts", {"batch_size": 2, "max_records": 4}),
+            (" limit", self._limit(3)),
+        ):
+            yield from self.member(topic).record(
+                self.release,
+                "holes released" + kind,
+                9,
+                lambda offset: RELEASE if offset < 19 and offset not in COMPACTED_LEFT else ACCEPT,
+                **fields,
+            )
+
+    def compacted_again(self) -> Iterator[Answer]:
+        """Acquired, then compacted, then acquired again."""
+        topic = self.topic(**{key.replace(".", "_"): value for key, value in COMPACTED.items()})
+        self.send(topic, [[(b"k%d" % number, b"x")] for number in range(6)])
+        self.send(topic, [[(b"l%d" % number, b"x") for number in range(6)]])
+        member = self.member(topic)
+        held: list[tuple[int, int, bytes]] = []
+        while not held or held[-1][1] < 11:
+            for row in member.fetch({}).responses:
+                for data in row.partitions:
+                    held += [
+                        (one.first_offset, one.last_offset, bytes([RELEASE])) for one in data.acquired_records
+                    ]
+        self.send(
+            topic, [[(b"k%d" % number, b"new") for number in (1, 2, 5)], [(b"l0", b"n"), (b"l5", b"n")]]
+        )
+        self._compact(topic, {0, 3, 4, 7, 8, 9, 10}, 12)
+        member.fetch({0: held}, max_records=0)
+        yield from member.record(self.release, "compacted again", 4, lambda _: RELEASE)
+
+    def _compacted_topic(self) -> str:
+        topic = self.topic(**{key.replace(".", "_"): value for key, value in COMPACTED.items()})
+        often = [[(b"often", b"old")]] * 3 + [[(b"often", b"stale"), (b"often", b"last")]]
+        single = [[(b"s%d" % number, b"v")] for number in range(6)]
+        again = [[(b"s1", b"w"), (b"s3", b"w"), (b"s4", b"w")]]
+        self.send(topic, [*often, *single, *again])
+        self.send(topic, [[(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), (b"b", b"2")]])
+        self._compact(topic, COMPACTED_LEFT, 19)
+        return topic
+
+    def _compact(self, topic: str, left: set[int], written: int) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            stored = self._stored(topic)
+            if {offset for offset in stored if offset < written} == left:
+                return
+            self.send(topic, [[(b"closes a segment", b"")]])
+            time.sleep(0.2)
+        raise TimeoutError(f"{topic} isn't compacted: {stored}")
+
+    def _stored(self, topic: str) -> list[int]:
+        offset, found = 0, []
+        where = topic_id(self.client, topic)
+        while True:
+            row = plain.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2**20)
+            answer = self.client.ask(
+                FetchRequest(max_wait_ms=0, topics=[plain.FetchTopic(topic_id=where, partitions=[row])])
+            )
+            batches = list(read_batches(answer.responses[0].partitions[0].records or b""))
+            if not batches:
+                return found
+            found += [record.offset for batch in batches for record in batch]
+            offset = batches[-1].last_offset + 1
+
+    def transactions(self) -> Iterator[Answer]:
+        topic = self.topic()
+        producer = KafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap, transactional_id=uuid.uuid4().hex, linger_ms=50
+        )
+        producer.init_transactions()
+        for number, values in enumerate([[b"a", b"b"], [b"no", b"no"], [b"c"]]):
+            producer.begin_transaction()
+            for value in values:
+                producer.send(topic, value=value, partition=0)
+            producer.flush()
+            if number == 1:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+        producer.close()
+        self.send(topic, [[b"plain", b"plain"]])
+        for isolation in ("read_uncommitted", "read_committed"):
+            member = self.member(topic, share_isolation_level=isolation)
+            yield from member.record(self.release, f"transactions, {isolation}", 3, lambda _: ACCEPT)
+
+    def cut_off(self) -> Iterator[Answer]:
+        """The bytes asked for end within a batch."""
+        topic = self.topic()
+        self.send(topic, [[b"x" * 60] for _ in range(8)])
+        yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=330)
+        yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=150)
+
+    def deleted(self) -> Iterator[Answer]:
+        topic = self.topic()
+        self.send(topic, [[b"0", b"1", b"2", b"3"], [b"4", b"5", b"6"]])
+        member = self.member(topic)
+        yield from member.record(self.release, "before deletion", 1, lambda _: RELEASE)
+        rows = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, 2)])]
+        self.client.ask(DeleteRecordsRequest(rows, 30_000))
+        if not self.is_4_1:
+            # 4.1.2 answers nothing any more when records are released that were deleted meanwhile.
+            member.fetch({0: [(0, 6, bytes([RELEASE]))]}, max_records=0)
+            yield from member.record(self.release, "deleted", 3, lambda _: ACCEPT)
+        yield from self.member(topic).record(self.release, "deleted", 2, lambda _: ACCEPT)
+
+
+def main(releases: Sequence[str]) -> None:
+    """Records these releases anew; the lines of others stay."""
+    kept = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()] if FILE.exists() else []
+    for release in releases:
+        install(release)
+        with Cluster(release, 1) as cluster:
+            address = cluster.nodes[0].address()
+            with socket.create_connection(address, timeout=DEADLINE_S) as connection:
+                found = [one._asdict() for one in Recorder(cluster, Recording(connection)).everything()]
+        kept = [one for one in kept if one["release"] != release] + found
+        FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in kept), "utf-8")
+    print(f"{len(kept)} answers, {sum(len(one['body']) * 3 // 4 for one in kept)} bytes, in {FILE.name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or TESTED_RELEASES)
