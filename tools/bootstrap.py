@@ -1,4 +1,5 @@
-"""Makes a bare checkout able to run its tests: a virtual environment, our own package in it, and the Kafka jars.
+"""Makes a bare checkout able to run its tests: a virtual environment, our own package in it, the Kafka jars, and
+PySpark's older releases.
 
 Needs nothing but the standard library. Decides when an environment is out of date; never touches one that isn't ours.
 """
@@ -23,9 +24,10 @@ class BootstrapError(RuntimeError):
 
 
 def prepare() -> Path:
-    """Make or refresh the environment and fetch the jars; gives the environment's Python."""
+    """Make or refresh the environment, fetch the jars and PySpark's older releases; gives the environment's Python."""
     python = prepare_environment()
     _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be had")
+    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be had")
     return python
 
 

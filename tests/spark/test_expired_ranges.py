@@ -49,7 +49,7 @@ def stand_still(reader: ShareStreamReader, seconds: float) -> None:
     """As by SIGSTOP: nothing of the member has a turn, and what Spark asks meanwhile is the first to have one."""
     assert reader._runner is not None
     portal = reader._runner._portal
-    portal.start_task_soon(time.sleep, seconds)  # type: ignore[arg-type]  # it blocks, which is what is wanted
+    portal.start_task_soon(time.sleep, seconds)  # it blocks, which is what is wanted
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from kshare.testing import Broker
 from tests.spark.files import FileSink
 from tests.spark.queries import Rig, eventually
-from tools.benches.spark_processes import installed
+from tools.older_spark import TESTED_RELEASES, installed
 from tools.spark import environment
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("release", ["4.0.5", "4.1.4"])
+@pytest.mark.parametrize("release", TESTED_RELEASES)
 def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> None:
     rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
     orders_broker.set_group_config(f"{rig.group}-leasing", {"share.auto.offset.reset": "earliest"})

@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 from kshare.testing import Broker
 from tests.spark.queries import Rig
 from tests.spark.test_batch import GUIDE, WITH_JARS
-from tools.benches.spark_processes import ITS_JARS, installed
+from tools.benches.spark_processes import ITS_JARS
 from tools.kafka.jars import DELTA, SPARK_SOURCE, SPARK_SOURCE_RELEASE, install
+from tools.older_spark import installed
 from tools.spark import environment
 
 RECORDS = 400

@@ -8,19 +8,17 @@ from __future__ import annotations
 import atexit
 import functools
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.benches import programs
 from tools.benches.child import Child
 from tools.benches.measure import progress
 from tools.kafka.jars import SPARK_SOURCE, SPARK_SOURCE_RELEASE, install
+from tools.older_spark import installed
 from tools.spark import environment
 
-_INSTALL_DEADLINE_S = 1200.0
 _START_S = 300.0
 _RUN_S = 900.0
 ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
@@ -59,19 +57,3 @@ def kafkas() -> Spark:
     home = installed(SPARK_SOURCE_RELEASE)
     jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(ITS_JARS)]
     return Spark(home, [f"spark.jars={','.join(jars)}"])
-
-
-def installed(release: str) -> Path:
-    """A folder with that PySpark, for the front of PYTHONPATH."""
-    wanted = f"pyspark=={release}"
-    return programs.built(wanted.encode(), "pyspark", lambda folder: _install(wanted, folder))
-
-
-def _install(release: str, folder: Path) -> None:
-    progress(f"installing {release}")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, release],
-        check=True,
-        timeout=_INSTALL_DEADLINE_S,
-        stdin=subprocess.DEVNULL,
-    )

@@ -1,0 +1,65 @@
+"""PySpark releases beside ours, in the user's cache: `python -m tools.older_spark` installs those that are tested.
+
+Streams in Python are driven otherwise before PySpark 4.2, so tests run real ones. A folder goes to the front of
+PYTHONPATH; the rest of the environment stays.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.kafka.jars import cache_folder
+
+TESTED_RELEASES = ("4.0.5", "4.1.4")
+_DEADLINE_S = 1200.0
+
+
+def installed(release: str) -> Path:
+    """The folder with that PySpark; installed first where it isn't there."""
+    home = cache_folder().parent / "pyspark" / release
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".installing-", dir=home.parent))
+        try:
+            _install(f"pyspark=={release}", scratch)
+            _move(scratch, home)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return home
+
+
+def _install(wanted: str, folder: Path) -> None:
+    print(f"kshare: installing {wanted}", file=sys.stderr, flush=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, wanted],
+        check=True,
+        timeout=_DEADLINE_S,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def _move(scratch: Path, home: Path) -> None:
+    """Whole or not at all; another process may have been quicker."""
+    try:
+        scratch.rename(home)
+    except OSError:
+        if not home.is_dir():
+            raise
+
+
+def main() -> int:
+    for release in TESTED_RELEASES:
+        try:
+            installed(release)
+        except (OSError, subprocess.SubprocessError) as problem:
+            print(f"PySpark {release} can't be installed: {problem}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
