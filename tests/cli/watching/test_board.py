@@ -179,16 +179,19 @@ def test_help_is_whole_at_80_by_24(view: View) -> None:
             assert any(line.split(maxsplit=1) == [column.head, column.about] for line in lines)
 
 
-def with_window(one: PartitionReading, span: int, **more: int) -> PartitionReading:
+def with_window(
+    one: PartitionReading, span: int, limit: int | None = None, removed: int = 0
+) -> PartitionReading:
     assert one.start is not None
+    end = one.start + span
     told = PartitionProgress(
-        one.topic, one.partition, one.start, one.lag, 0, 0, one.end, window_end=one.start + span, **more
+        one.topic, one.partition, one.start, one.lag, 0, 0, one.end, removed, end, window_limit=limit
     )
     return replace(one, progress=told)
 
 
 def test_a_full_window_that_stands_still_is_named_below_the_table() -> None:
-    full = with_window(partition(end=5000, lag=4000), 2379, window_limit=2000)
+    full = with_window(partition(end=5000, lag=4000), 2379, limit=2000)
     said = "! g  orders[0]: in-flight window full: 2379 of 2000 offsets, from offset 90 on"
     for view in View:
         board = Board("here", view, None, 2)
@@ -201,7 +204,7 @@ def test_a_full_window_that_stands_still_is_named_below_the_table() -> None:
 
 
 def test_a_window_that_moves_or_that_nobody_can_hold_is_not_named() -> None:
-    full = with_window(partition(end=5000, lag=4000), 2379, window_limit=2000)
+    full = with_window(partition(end=5000, lag=4000), 2379, limit=2000)
     moved = replace(full, start=80)
     assert figures(reading(full, at=2.0), reading(moved, at=0.0)).notes == ()
     assert figures(reading(full), None).notes == ()
