@@ -70,7 +70,8 @@ async def _examine(
     async for finding in bootstrap(settings):
         is_reached |= finding.level is Level.OK
         tell(finding)
-    tell(installation())
+    for finding in installation():
+        tell(finding)
     if not is_reached:
         return
     async with Pool(settings) as pool:

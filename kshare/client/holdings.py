@@ -244,9 +244,7 @@ class Holdings:
             lease.decide_held(RELEASE)
             self._is_stalled = True
         for lease in due.capped:
-            cause = (
-                "held for too long, so their lock is renewed no more; will be redelivered unless settled soon"
-            )
+            cause = "lock is not renewed any more; will be redelivered unless settled before it expires"
             self._log_lease(cause, lease, lease.undecided)
         for acks in books.values():
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")

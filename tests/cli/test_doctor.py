@@ -83,7 +83,6 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
     assert (done.code, done.err) == (0, "")
     assert {line.split()[0] for line in done.out.splitlines()} == {"ok"}
     checks = (
-        "installation",
         "bootstrap",
         "listeners",
         "share groups",
