@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.traffic.findings import Rule
-from kshare.traffic.rules import acknowledgements, fetches, locks, membership, sessions
+from kshare.traffic.rules import acknowledgements, fetches, frames, locks, membership, sessions
 
 RULES: tuple[type[Rule], ...] = (
     *sessions.RULES,
@@ -11,4 +11,5 @@ RULES: tuple[type[Rule], ...] = (
     *locks.RULES,
     *fetches.RULES,
     *membership.RULES,
+    *frames.RULES,
 )
