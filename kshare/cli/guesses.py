@@ -28,6 +28,7 @@ _PRIOR = {"request": 2.0, "records": 8.0, "state": 1.5, "response": 1.0, "messag
 _VERSIONED = ("coordinator-key", "coordinator-value", "data")
 _LONG_THROTTLE = 3_600_000
 _DOUBT = 3.0
+_SURPLUS = 3.0
 _BREAKS = -8.0
 _BREAKS_AT_ONCE = 3.0
 _SOMETHING = 8
@@ -83,13 +84,15 @@ class Ranked:
 def rank(data: memoryview, wanted: Wanted) -> list[Ranked]:
     """Best first; at least one, or a Failure says why there is none."""
     ranked = []
-    is_cut = 4 + int.from_bytes(data[:4], "big") > len(data)
+    announced = 4 + int.from_bytes(data[:4], "big")
+    is_cut, is_exact = announced > len(data), announced == len(data)
     for guess in _candidates(data, wanted):
         # Records take time, and only tell where a frame is cut off inside them.
         reading = guess.read(data[: size_of_batch(data)] if guess.kind == "records" else data, records=is_cut)
-        score = _score(reading, len(data)) + _PRIOR[guess.kind] + (guess.version or 0) * 0.001
+        is_accepted = not _breaks(reading) or (guess.kind == "request" and is_exact and reading.has_surplus)
+        score = _score(reading, len(data), is_accepted) + _PRIOR[guess.kind] + (guess.version or 0) * 0.001
         score += 0.1 * guess.name.startswith("Share") - 0.5 * (not guess.is_sized)
-        ranked.append(Ranked(_named(guess, reading), score, not _breaks(reading)))
+        ranked.append(Ranked(_named(guess, reading), score, is_accepted))
     if not ranked:
         raise Failure("nothing that kshare knows fits this kind, API and version")
     return sorted(ranked, key=lambda one: -one.score)
@@ -184,13 +187,14 @@ def _fits(data: memoryview, wanted: Wanted, is_sized: bool) -> bool:
     return wanted.api in (None, key) and wanted.version in (None, version)
 
 
-def _score(reading: Dissection, size: int) -> float:
+def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
+    """Accepted is what brokers accept: bytes behind a request, too, where its frame counts them."""
     leaves = reading.spans
     lost = sum(span.length for span in leaves if span.kind == "unread")
     doubts = len(reading.problems) + _DOUBT * sum(map(_doubt, leaves))
     score = 10.0 * (1 - lost / size) - doubts
-    if not _breaks(reading):
-        return score
+    if is_accepted:
+        return score - (_SURPLUS if reading.has_surplus else 0.0)
     has_something = reading.body is not None and reading.body.length >= _SOMETHING
     return score + _BREAKS - (0.0 if has_something else _BREAKS_AT_ONCE)
 

@@ -79,6 +79,7 @@ class _Reading:
         try:
             read()
             if tape.position < len(tape.data):
+                self.result.has_surplus = True
                 surplus = amount(len(tape.data) - tape.position, "byte")
                 raise BreakError("unread", tape.position, f"{surplus} behind the end")
         except BreakError as broken:

@@ -91,6 +91,8 @@ class Dissection:
     header: Span | None = None
     body: Span | None = None
     error: Problem | None = None
+    has_surplus: bool = False
+    """The message is complete, and `error` is that bytes are left over behind it."""
     problems: list[Problem] = field(default_factory=list)
 
     @property

@@ -10,16 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kshare.errors import KshareError
-from kshare.protocol.envelopes import (
-    decode_body,
-    decode_request,
-    decode_response,
-    is_version_refused,
-    known_request,
-)
+from kshare.protocol.envelopes import is_version_refused, known_request
 from kshare.protocol.frames import request_header_version, response_header_version
 from kshare.protocol.message import Request
 from kshare.protocol.messages.produce_request import ProduceRequest
+from kshare.protocol.messages.request_header import RequestHeader
+from kshare.protocol.messages.response_header import ResponseHeader
 from kshare.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kshare.traffic.cutting import Cutter
 from kshare.traffic.exchange import Connection, Exchange, Frame
@@ -174,7 +170,7 @@ class Conversation:
         probe = self._begun(head, begin, 0.0)
         if is_whole:
             _decode_request(probe, head)
-        return not probe.problem
+        return not probe.problem and not probe.request_surplus
 
     def _looks_like_answer(self, begin: memoryview, is_whole: bool) -> bool:
         asked = self._pending.get(int.from_bytes(begin[:_CORRELATION_BYTES], "big", signed=True))
@@ -182,7 +178,7 @@ class Conversation:
             return asked is not None
         probe = replace(asked, response_frame=begin)
         _decode_answer(probe)
-        return not probe.problem
+        return not probe.problem and not probe.response_surplus
 
     def _tell(self, data: memoryview, time: float, exchange: Exchange | None, *, is_request: bool) -> None:
         if self._on_frame is None:
@@ -206,9 +202,11 @@ def _decode_request(exchange: Exchange, head: Head) -> None:
     header = request_header_version(exchange.api_key, version, cls.is_flexible(version))
     try:
         if header == _TAGGED_REQUEST and frame[head.end : head.end + 1] == _NO_TAGS:
-            exchange.request = decode_body(cls, version, frame, head.end + 1)
+            begin = head.end + 1
         else:
-            exchange.request = decode_request(frame)[1]
+            begin = RequestHeader.decode_prefix(frame, header)[1]
+        exchange.request, end = cls.decode_prefix(frame, version, begin)
+        exchange.request_surplus = len(frame) - end
     except KshareError as error:
         exchange.problem = f"request: {error}"
 
@@ -224,8 +222,10 @@ def _decode_answer(exchange: Exchange) -> None:
     header = response_header_version(exchange.api_key, cls.is_flexible(version))
     try:
         if header == _TAGGED_RESPONSE and frame[_CORRELATION_BYTES : _CORRELATION_BYTES + 1] == _NO_TAGS:
-            exchange.response = decode_body(cls, version, frame, _CORRELATION_BYTES + 1)
+            begin = _CORRELATION_BYTES + 1
         else:
-            exchange.response = decode_response(cls, version, frame)[1]
+            begin = ResponseHeader.decode_prefix(frame, header)[1]
+        exchange.response, end = cls.decode_prefix(frame, version, begin)
+        exchange.response_surplus = len(frame) - end
     except KshareError as error:
         exchange.problem = f"answer: {error}"

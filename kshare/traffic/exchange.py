@@ -54,6 +54,9 @@ class Exchange:
     expects_answer: bool = True
     """False for what is never answered: a Produce with acks=0."""
     is_token: bool = False
+    request_surplus: int = 0
+    """Bytes behind the request that belong to nothing in it. Brokers don't mind them."""
+    response_surplus: int = 0
     is_unheard: bool = False
     """The answer was sent, but it fell into a hole of the capture."""
 

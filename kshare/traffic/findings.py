@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
+from kshare.traffic.exchange import Exchange
 from kshare.traffic.holdings import Member, Session
 from kshare.traffic.ledger import Beat, Ledger, Step
 from kshare.traffic.names import Names
@@ -30,6 +31,8 @@ class Remark(NamedTuple):
     member: Member | None
     text: str
     subject: object = None
+    client_id: str | None = None
+    """Of a client that isn't known as a member."""
 
 
 Remarks = Iterable[Remark]
@@ -52,6 +55,10 @@ class Rule:
         return ()
 
     def on_beat(self, beat: Beat) -> Remarks:
+        return ()
+
+    def on_surplus(self, exchange: Exchange) -> Remarks:
+        """Of any API: bytes are left over behind the request or the answer."""
         return ()
 
     def on_time(self, ledger: Ledger, now: float) -> Remarks:
@@ -82,6 +89,10 @@ class Finding:
     text: str
     count: int = 1
     """How often it was found so far."""
+
+
+def surplus_text(size: int) -> str:
+    return "1 byte is left over" if size == 1 else f"{size} bytes are left over"
 
 
 def span_text(first: int, last: int) -> str:

@@ -34,6 +34,10 @@ def exchange_form(exchange: Exchange, turn: Turn | None, told: Mentions, names: 
         form["topics"] = sorted(topics)
     if exchange.problem:
         form["problem"] = exchange.problem
+    if exchange.request_surplus:
+        form["requestSurplusBytes"] = exchange.request_surplus
+    if exchange.response_surplus:
+        form["responseSurplusBytes"] = exchange.response_surplus
     if turn:
         form["share"] = _turn_form(turn, names)
     return form

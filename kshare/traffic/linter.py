@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kshare.traffic.exchange import Exchange
 from kshare.traffic.findings import Finding, Remark, Remarks, Rule
-from kshare.traffic.holdings import Member
 from kshare.traffic.ledger import Beat, Ledger, Step
 from kshare.traffic.names import Names
 from kshare.traffic.rules import RULES
@@ -45,6 +45,10 @@ class Linter:
         time = beat.exchange.ended_at
         return [said for rule in self._of_beats for said in self._say(rule, rule.on_beat(beat), time)]
 
+    def surplus(self, exchange: Exchange) -> list[Finding]:
+        time = exchange.ended_at
+        return [said for rule in self._rules for said in self._say(rule, rule.on_surplus(exchange), time)]
+
     def time(self, now: float) -> list[Finding]:
         """What follows from time alone."""
         if now - self._looked_at < _LOOK_EVERY_S:
@@ -80,19 +84,22 @@ class Linter:
         key = (rule.name, member, remark.subject)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = _finding(rule, member, remark.text, time)
-            return _finding(rule, member, remark.text, time)
+            self._found[key] = _finding(rule, remark, time)
+            return _finding(rule, remark, time)
         known.count += 1
         if not _is_round(known.count):
             return None
-        said = _finding(rule, member, remark.text, time)
+        said = _finding(rule, remark, time)
         said.count = known.count
         return said
 
 
-def _finding(rule: Rule, member: Member | None, text: str, time: float) -> Finding:
-    group, name, client = (member.group, member.id, member.client_id) if member else ("", "", None)
-    return Finding(rule.name, rule.level, time, group, name, client, text)
+def _finding(rule: Rule, remark: Remark, time: float) -> Finding:
+    member = remark.member
+    group, name, client = (
+        (member.group, member.id, member.client_id) if member else ("", "", remark.client_id)
+    )
+    return Finding(rule.name, rule.level, time, group, name, client, remark.text)
 
 
 def _is_round(count: int) -> bool:

@@ -18,7 +18,7 @@ from kshare.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from kshare.traffic.exchange import Exchange
-from kshare.traffic.findings import spans_text
+from kshare.traffic.findings import spans_text, surplus_text
 from kshare.traffic.mentions import Mentions
 from kshare.traffic.names import Names
 from kshare.traffic.turns import TYPE_NAMES, Partition, Turn
@@ -207,6 +207,9 @@ def _ending(exchange: Exchange, turn: Turn | None, told: Mentions, names: Names)
         parts += [(_times(error_name(code), count), "error") for code, count in told.errors.items()]
     if exchange.problem:
         parts.append((exchange.problem, "error"))
+    for what, size in (("request", exchange.request_surplus), ("answer", exchange.response_surplus)):
+        if size:
+            parts.append((f"{surplus_text(size)} behind the {what}", "error"))
     if (seconds := exchange.seconds) is not None:
         parts.append((duration_text(seconds), "faint"))
     elif exchange.is_unheard:

@@ -45,9 +45,12 @@ class Watch:
         self._now = max(self._now, exchange.ended_at)
         self.names.learn(exchange)
         turn = turn_of(exchange)
+        has_surplus = exchange.request_surplus or exchange.response_surplus
         told = _told(exchange, turn)
         self._sums.add(exchange, told)
         sight = Sight(exchange, turn, told, self.names, self._linter.time(self._now))
+        if has_surplus:
+            sight.findings += self._linter.surplus(exchange)
         if turn:
             sight.findings += self._linter.turn(self.ledger.turn(turn))
         elif beat := self.ledger.beat(exchange):

@@ -114,3 +114,13 @@ def test_a_body_alone_is_read_by_its_name(run: Kshare) -> None:
     done = run("decode", "--as", "ShareFetchRequest", "--version", "2", frame[17:].hex())
     assert (done.code, done.err) == (0, "")
     assert 'groupId "orders"' in done.out
+
+
+def test_a_request_with_bytes_behind_it_is_read_and_they_are_named(run: Kshare) -> None:
+    """As librdkafka 2.16 asks for all topics; brokers don't mind the bytes."""
+    body = bytes.fromhex("0003000d00000005000772646b61666b610000000000010000")
+    done = run("decode", (len(body).to_bytes(4, "big") + body).hex())
+    assert done.out.startswith("MetadataRequest v13")
+    assert "22         topics null" in done.out
+    assert "26-28      unread  3 bytes behind the end" in done.out
+    assert (done.code, done.err) == (1, "kshare: unread at byte 26: 3 bytes behind the end\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trustme
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from kshare import sync
 from kshare.protocol.messages import (
@@ -274,3 +275,21 @@ def produce(trace: Trace, options: dict[str, str]) -> None:
     producer = Producer({"bootstrap.servers": trace.address, **options})
     producer.produce("orders", b"hello")
     assert producer.flush(DEADLINE) == 0
+
+
+def test_a_request_with_bytes_behind_it_is_shown_and_they_are_a_finding(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """librdkafka's request for all topics has three too many."""
+    with tracing(broker.bootstrap, tmp_path) as trace:
+        listed = AdminClient({"bootstrap.servers": trace.address, "log_level": 0}).list_topics(
+            timeout=DEADLINE
+        )
+        assert "orders" in listed.topics
+        trace.end()
+    asked = [one for one in trace.of_type("exchange") if one.get("requestSurplusBytes")]
+    assert asked
+    assert all(one["api"] == "Metadata" and "problem" not in one for one in asked)
+    (finding, *_) = [one for one in trace.of_type("finding") if one["rule"] == "surplus-bytes"]
+    assert finding["text"] == "Metadata v13: 3 bytes are left over behind the request"
+    assert finding["clientId"] == "rdkafka"

@@ -7,6 +7,8 @@ from typing import Any
 from kshare.protocol.envelopes import encode_request, encode_response
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import (
+    MetadataRequest,
+    MetadataResponse,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareFetchRequest,
@@ -57,17 +59,23 @@ class Stage:
         server: str = "broker:9092",
         takes: float = 0.01,
         asked_at: float | None = None,
+        behind: bytes = b"",
     ) -> None:
+        """`behind`: bytes that the request's frame counts, and no field has."""
         self._last_id += 1
         version = type(request).VERSIONS[1]
         talk = self._talk(server)
-        sent = bytes(encode_request(request, version, self._last_id, "truck-7"))
+        sent = bytes(encode_request(request, version, self._last_id, "truck-7")) + behind
+        sent = (len(sent) - 4).to_bytes(4, "big") + sent[4:]
         done = talk.client_sends(sent, self.now if asked_at is None else asked_at)
         self.now += takes
         done += talk.server_sends(bytes(encode_response(response, version, self._last_id)), self.now)
         for exchange in done:
             assert not exchange.problem
             self.findings += self.watch.see(exchange).findings
+
+    def ask_for_topics(self, behind: bytes = b"") -> None:
+        self._say(MetadataRequest(topics=None), MetadataResponse(), behind=behind)
 
     def fetch(
         self,

@@ -257,6 +257,10 @@ def is_turned_away(stage: Stage) -> None:
     stage.fetch(0, error=133)
 
 
+def leaves_bytes_over(stage: Stage) -> None:
+    stage.ask_for_topics(behind=b"\x01\x00\x00")
+
+
 SINS: dict[str, Callable[[Stage], None]] = {
     "skipped-epoch": skips_an_epoch,
     "acks-at-epoch-0": acknowledges_at_opening,
@@ -290,6 +294,7 @@ SINS: dict[str, Callable[[Stage], None]] = {
     "member-id": has_a_name_of_its_own,
     "group-not-left": forgets_to_leave,
     "pinned-window": pins_the_window,
+    "surplus-bytes": leaves_bytes_over,
 }
 ALONGSIDE = {
     "skipped-epoch": {"turned-away"},
@@ -311,8 +316,11 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
     assert rule in stage.rules
     assert stage.rules <= {rule} | ALONGSIDE.get(rule, set())
     finding = next(one for one in stage.findings if one.rule == rule)
-    assert finding.group == GROUP
-    assert finding.member == (MEMBER if rule != "member-id" else "me")
+    if rule == "surplus-bytes":  # of any client, member or not
+        assert (finding.group, finding.member) == ("", "")
+    else:
+        assert finding.group == GROUP
+        assert finding.member == (MEMBER if rule != "member-id" else "me")
     assert finding.client_id == "truck-7"
 
 

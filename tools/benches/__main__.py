@@ -17,7 +17,7 @@ from tools.benches.wishes import Wishes
 
 SUITES = ("codecs", "records")
 """Modules beside this one that measure within this process; each has a `suite()`."""
-STUDIES = ("consume", "sharing", "latency", "memory", "embedded", "decode", "spark", "trace")
+STUDIES = ("consume", "sharing", "latency", "memory", "embedded", "competing", "decode", "spark", "trace")
 """Modules whose contenders run in processes of their own, most against a broker; each has a `study()`."""
 MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"

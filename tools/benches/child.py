@@ -63,10 +63,13 @@ class Child:
 
     def ask(self, line: str, seconds: float) -> str:
         """Says this to it; the line that it answers with, in so much time."""
+        self.tell(line)
+        return self.hear(seconds)
+
+    def tell(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        return self.hear(seconds)
 
     def hear(self, seconds: float) -> str:
         """The next line."""

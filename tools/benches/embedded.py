@@ -53,7 +53,7 @@ def study(wishes: Wishes) -> Study:
 
 def _start_program() -> Mapping[str, float]:
     began = time.perf_counter()
-    with _program():
+    with program():
         return {_START: 1000 * (time.perf_counter() - began)}
 
 
@@ -68,7 +68,7 @@ def _start_fixture() -> Mapping[str, float]:
 
 
 def _run_records(records: int, one_by_one: bool) -> Mapping[str, float]:
-    with _program() as bootstrap:
+    with program() as bootstrap:
         began = time.perf_counter()
         _write(bootstrap, records)
         written = records / (time.perf_counter() - began)
@@ -76,7 +76,7 @@ def _run_records(records: int, one_by_one: bool) -> Mapping[str, float]:
 
 
 @contextmanager
-def _program() -> Iterator[str]:
+def program() -> Iterator[str]:
     """A broker of its own; gives its address."""
     settings = ["--setting", "group.share.assignment.interval.ms=0"]
     with subprocess.Popen([*_PROGRAM, *settings], stdout=subprocess.PIPE, text=True) as process:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.traffic.findings import Rule
-from kshare.traffic.rules import acknowledgements, fetches, locks, membership, sessions, window
+from kshare.traffic.rules import acknowledgements, fetches, frames, locks, membership, sessions, window
 
 RULES: tuple[type[Rule], ...] = (
     *sessions.RULES,
@@ -12,4 +12,5 @@ RULES: tuple[type[Rule], ...] = (
     *fetches.RULES,
     *membership.RULES,
     *window.RULES,
+    *frames.RULES,
 )
