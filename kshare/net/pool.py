@@ -149,8 +149,8 @@ class Pool:
 
     @property
     def has_a_choice(self) -> bool:
-        """More than one broker could be asked what any can answer."""
-        return len({*self._nodes.values(), *self.settings.bootstrap}) > 1
+        """More than one broker could be asked what any can answer. A node may have another name among those given."""
+        return len(set(self._nodes.values()) or self.settings.bootstrap) > 1
 
     def _candidates(self, purpose: str) -> list[_Endpoint]:
         """Nodes and bootstrap addresses by chance, but those last that failed, or are silent, lately."""

@@ -168,3 +168,22 @@ async def test_renewing_one_record_keeps_those_that_came_along() -> None:
         for record in in_hand:
             record.accept()
         assert set((await consumer.commit()).values()) == {None}
+
+
+async def test_a_leader_that_is_gone_for_good_is_replaced_by_who_leads_now(kshare_cluster: Broker) -> None:
+    """It hangs up and refuses from then on: nobody says to a consumer that leadership moved."""
+    kshare_cluster.create_topic("t")
+    kshare_cluster.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    kshare_cluster.produce("t", [b"before"])
+    leader = kshare_cluster.call(lambda: kshare_cluster.state.cluster.partition("t", 0).leader)
+    async with ShareConsumer(kshare_cluster.bootstrap, group="g", topics=["t"]) as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                assert record.value == b"before"
+                record.accept()
+                break
+            await anyio.to_thread.run_sync(kshare_cluster.stop_node, leader)
+            kshare_cluster.produce("t", [b"after"])
+            async for record in source:
+                if record.value == b"after":
+                    break
