@@ -22,6 +22,7 @@ from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.line import FetchLine
 from kshare.client.observer import Reporter
+from kshare.client.unreadable import UnreadableAnswers
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
@@ -71,6 +72,7 @@ class GroupMember:
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
         self._news = anyio.Event()
+        self._unreadable = UnreadableAnswers()
 
     @property
     def is_clear(self) -> bool:
@@ -147,6 +149,7 @@ class GroupMember:
                 answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
                 log.info("looking for the coordinator: %s", error)
+                self._unreadable.note(error, "looking for the coordinator", anyio.current_time())
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
@@ -159,6 +162,7 @@ class GroupMember:
                 reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
                 log.info("heartbeat: %s", error)
+                self._unreadable.note(error, f"node {membership.coordinator.node}", anyio.current_time())
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
@@ -172,6 +176,7 @@ class GroupMember:
             response = await self._ask(None, request)
         except _NO_ANSWER as error:
             log.info("metadata: %s", error)
+            self._unreadable.note(error, "metadata", anyio.current_time())
             self._cluster.on_no_answer()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())

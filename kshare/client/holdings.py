@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable
 import anyio
 
 from kshare.client.arrivals import Arrival, Brought
+from kshare.client.config import MOST_BYTES
 from kshare.client.observer import (
     SILENT,
     Finished,
@@ -25,6 +26,8 @@ from kshare.client.observer import (
 )
 from kshare.client.record import Reads, ShareBatch
 from kshare.errors import BrokerError, ConnectionLost, KshareError
+from kshare.net.clock import suspended_s
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
@@ -33,6 +36,9 @@ from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
 
 log = logging.getLogger("kshare.client")
+
+_SUSPENDED_S = 0.01
+"""Less is the noise of reading two clocks."""
 
 
 class Holdings:
@@ -47,7 +53,10 @@ class Holdings:
         reader: Reads | None = None,
         can_renew: bool = True,
         reporter: Reporter = SILENT,
+        most_bytes: int = MOST_BYTES,
+        suspended: Callable[[], float] = suspended_s,
     ) -> None:
+        """`suspended` tells for how many seconds `clock` stood still so far, while the machine slept."""
         self.pace = Pace(most)
         self.tally = Tally(self.tell)
         self.keeper = keeper
@@ -68,6 +77,10 @@ class Holdings:
         self._names: dict[bytes, str] = {}
         self._topics: Container[str] | None = None
         self.clock = clock
+        self._suspended = suspended
+        self._suspended_s = suspended()
+        self._most_bytes = most_bytes
+        self._books: list[dict[Partition, PartitionAcks]] = []
         self._is_stalled = False
         """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
@@ -87,25 +100,60 @@ class Holdings:
     def wants_more(self) -> bool:
         if self._is_stalled:
             return self.is_asked
-        return self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
+        wants = self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
+        return wants and self.bytes_left > 0
+
+    @property
+    def bytes_left(self) -> int:
+        """How many bytes of records may be held beside those that are."""
+        if not self.tally.undecided:
+            return self._most_bytes
+        return max(0, self._most_bytes - self.keeper.size_held(self._most_bytes))
 
     @property
     def room(self) -> int:
         """How many records to ask a broker for."""
         return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
 
+    # --- time
+
+    def stamp(self) -> float:
+        """Now, on a clock that runs on while the machine is suspended."""
+        return self.clock() + self._suspended()
+
+    def time_of(self, stamp: float) -> float:
+        """When that was, on the clock that stands still: what lies before a suspension lies further back."""
+        return stamp - self._suspended()
+
+    def _now(self) -> float:
+        """After a suspension, locks are over that much sooner."""
+        suspended = self._suspended()
+        if suspended - self._suspended_s > _SUSPENDED_S:
+            self.keeper.on_suspended(suspended - self._suspended_s)
+            self._suspended_s = suspended
+        return self.clock()
+
     # --- in
 
-    def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
-        """One partition's part of an answer."""
-        now = self.clock()
+    def open_books(self) -> dict[Partition, PartitionAcks]:
+        """What one broker's session holds: looked after by whichever session has its turn."""
+        books: dict[Partition, PartitionAcks] = {}
+        self._books.append(books)
+        return books
+
+    def add(
+        self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
+    ) -> None:
+        """One partition's part of the answer to a fetch that was sent then."""
+        self._now()
         self._names[acks.partition[0]] = topic
         brought = Brought(data)
+        size, count = len(data.records or b""), _count(data)
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
-            self.keeper.add(lease, lock_s, now)
+            self.keeper.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             arrival = Arrival(topic, lease, brought)
             if self.memory and arrival.look():
                 self._accept_again(lease)
@@ -138,7 +186,7 @@ class Holdings:
 
     def next_batch(self) -> ShareBatch | None:
         """The next that may still be handed out."""
-        now = self.clock()
+        now = self._now()
         self.pace.on_asked(now)
         self._is_stalled = False
         while self._waiting:
@@ -190,6 +238,24 @@ class Holdings:
 
     # --- out
 
+    def on_answered(self, acks: PartitionAcks, error: int, sent_at: float) -> None:
+        """The broker's word on what is under way of a partition, and was sent then."""
+        outcomes = acks.on_answer(error)
+        for outcome in outcomes:
+            for lease in outcome.renewed:
+                self.keeper.on_renewed(lease, sent_at)
+            if outcome.given_up:
+                place = self._place(acks.partition)
+                log.warning(
+                    "%s[%d]: %d records are given up as lost: every acknowledgement of their leases was refused (%s)",
+                    *place,
+                    outcome.given_up,
+                    error_name(error),
+                )
+                self.reporter.tell(LeaseLost(*place, outcome.given_up, "expired"))
+        self.on_outcomes(outcomes)
+        self.forget(acks)
+
     def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """The broker's word on acknowledgements, or that there is none."""
         for outcome in outcomes:
@@ -205,7 +271,6 @@ class Holdings:
                 place = self._place(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
             for lease in outcome.renewed:
-                self.keeper.on_renewed(lease, self.clock())
                 self.reporter.tell(LeaseRenewed(*self._place(outcome.partition), lease.undecided))
             if error is None and self.memory:
                 for ack in outcome.ranges:
@@ -232,9 +297,9 @@ class Holdings:
             for first, last, epoch in lease.accepted():
                 self.memory.remember(lease.partition, epoch, first, last)
 
-    def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
-        """Renew what is worked on, give back what waits too long, lose what has run out."""
-        now = self.clock()
+    def look_after_leases(self) -> None:
+        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
+        now = self._now()
         if now < self.keeper.wake_at:
             return
         due = self.keeper.due(now)
@@ -248,13 +313,15 @@ class Holdings:
             log.warning(
                 "%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left
             )
-        for acks in books.values():
+        for acks in [acks for books in self._books for acks in books.values()]:
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
             for lease in late:
                 log.warning("%r ran out: its records are given to somebody else", lease)
+                self._is_stalled |= self.keeper.handed_at(lease) is None
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
+            self.forget(acks)
 
     # --- telling
 
@@ -278,6 +345,11 @@ class Holdings:
                 records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
                 if records:
                     self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+
+
+def _count(data: PartitionData) -> int:
+    """Records acquired, or offsets that have none."""
+    return sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
 
 
 def outcome_error(outcome: Outcome) -> KshareError | None:

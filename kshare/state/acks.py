@@ -41,7 +41,7 @@ from kshare.state.salvage import Piece, Run, Salvage, Span
 from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
-_NOT_NOW = {
+NOT_NOW = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -179,7 +179,7 @@ class PartitionAcks:
             renewed = self._being_renewed() if self._is_renewing else ()
             self._translate(_TO_SETTLED)
             return [Outcome(self.partition, tuple(ranges), 0, renewed=renewed)]
-        if error in _NOT_NOW:
+        if error in NOT_NOW:
             self._translate(_TO_DECIDED)
             if piece is not None:
                 salvage.put_back(piece)
