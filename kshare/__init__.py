@@ -23,6 +23,7 @@ from kshare.errors import (
     EncodeError,
     KshareError,
     RequestTimedOut,
+    UnreadableAnswer,
     Unsupported,
 )
 
@@ -52,6 +53,7 @@ __all__ = [
     "ShareBatch",
     "ShareConsumer",
     "ShareRecord",
+    "UnreadableAnswer",
     "Unsupported",
 ]
 
