@@ -23,6 +23,7 @@ from kshare.errors import (
     EncodeError,
     KshareError,
     RequestTimedOut,
+    UnreadableAnswer,
     Unsupported,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "ShareBatch",
     "ShareConsumer",
     "ShareRecord",
+    "UnreadableAnswer",
     "Unsupported",
 ]
 

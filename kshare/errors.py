@@ -36,6 +36,26 @@ class CorruptBatchError(DecodeError):
         self.base_offset = base_offset
 
 
+class FrameTooLarge(DecodeError):
+    """A frame is announced that is larger than the limit: of answers, `max_response_bytes`."""
+
+    def __init__(self, offset: int, size: int, limit: int) -> None:
+        super().__init__("size", offset, f"a frame of {size} bytes announced, {limit} are allowed")
+        self.size = size
+        self.limit = limit
+
+
+class UnreadableAnswer(DecodeError):
+    """A broker's answer can't be decoded: names the broker and the request, and says what is wrong in the answer."""
+
+    def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
+        super().__init__(error.path, error.offset, error.reason)
+        self.args = (f"the answer of {peer} to {api} v{version} can't be decoded: {error}",)
+        self.peer = peer
+        self.api = api
+        self.version = version
+
+
 class CaptureError(KshareError, ValueError):
     """A network capture is damaged, cut off, or none at all: says at which byte of the file."""
 

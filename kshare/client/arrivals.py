@@ -34,6 +34,8 @@ class Brought:
                 self.acquired.append(one)
             else:
                 tell_ignored(reporter, topic, self.partition, why)
+        self.count = sum(one.last_offset - one.first_offset + 1 for one in self.acquired)
+        """Offsets acquired, with or without a record."""
         self.coverage = Coverage(data.records, [(one.first_offset, one.last_offset) for one in self.acquired])
 
 

@@ -18,6 +18,8 @@ from kshare.net.settings import NetSettings, Security
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
 
+MOST_BYTES = 64 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
@@ -34,6 +36,9 @@ class ConsumerConfig:
     4.2 on). auto: batches where your code is quick, records where it is slow."""
     max_records: int = 20_000
     """The most records to hold at once. Fewer are, if your code gets through fewer in a quarter of a second."""
+    max_bytes: int = MOST_BYTES
+    """The most bytes of records to hold at once; no fetch asks for more than is left of it. A batch that is larger
+    comes alone, when nothing else is held."""
     renew_leases: bool = True
     """Keep the lock of records that your code still works on (brokers from Kafka 4.2 on)."""
     longest_lease: float = 300.0
@@ -106,6 +111,8 @@ class ConsumerConfig:
                 )
         if not _is_number(self.max_records) or not 1 <= self.max_records <= 1_000_000:
             raise ConfigError(f"max_records must be between 1 and 1000000, not {self.max_records!r}")
+        if type(self.max_bytes) is not int or not 1 <= self.max_bytes < 2**63:
+            raise ConfigError(f"max_bytes must be a number of bytes above 0, not {self.max_bytes!r}")
         for name in ("longest_lease", "request_timeout", "close_timeout"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= 86_400:

@@ -114,6 +114,7 @@ class ShareConsumer(Generic[RecordT_co]):
                 )
                 holdings = Holdings(
                     most=self.config.max_records,
+                    most_bytes=self.config.max_bytes,
                     keeper=keeper,
                     clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),

@@ -22,6 +22,7 @@ from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.line import FetchLine
 from kshare.client.observer import Reporter
+from kshare.client.unreadable import UnreadableAnswers
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
@@ -72,6 +73,7 @@ class GroupMember:
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
         self._news = anyio.Event()
+        self._unreadable = UnreadableAnswers()
 
     @property
     def is_clear(self) -> bool:
@@ -148,7 +150,7 @@ class GroupMember:
             try:
                 answer = await self._ask(None, looking)
             except _NO_ANSWER as error:
-                self._log_no_answer("looking for the coordinator failed", error)
+                self._on_no_answer("looking for the coordinator failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
@@ -160,7 +162,7 @@ class GroupMember:
             try:
                 reply = await self._ask(membership.coordinator.node, beat)
             except _NO_ANSWER as error:
-                self._log_no_answer("a heartbeat failed", error)
+                self._on_no_answer("a heartbeat failed", error, membership.coordinator.node)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
@@ -173,7 +175,7 @@ class GroupMember:
         try:
             response = await self._ask(None, request)
         except _NO_ANSWER as error:
-            self._log_no_answer("asking for metadata failed", error)
+            self._on_no_answer("asking for metadata failed", error)
             self._cluster.on_no_answer()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
@@ -319,10 +321,11 @@ class GroupMember:
         self._share_out()
         self._wake()
 
-    def _log_no_answer(self, cause: str, error: KshareError) -> None:
+    def _on_no_answer(self, cause: str, error: KshareError, node: int | None = None) -> None:
         """A broken connection is tried again at once; a silent broker has cost `request_timeout`: worth a warning."""
-        level = logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO
-        self._log(level, cause, error)
+        self._log(logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO, cause, error)
+        broker = cause if node is None else f"node {node}"
+        self._unreadable.note(error, broker, anyio.current_time())
 
     def _log(self, level: int, cause: str, detail: object = "") -> None:
         self._reporter.log.event(level, cause, detail)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable
 import anyio
 
 from kshare.client.arrivals import Arrival, Brought
+from kshare.client.config import MOST_BYTES
 from kshare.client.observer import (
     Finished,
     LeaseLost,
@@ -24,12 +25,17 @@ from kshare.client.observer import (
 )
 from kshare.client.record import Reads, ShareBatch
 from kshare.errors import BrokerError, ConnectionLost, KshareError
+from kshare.net.clock import suspended_s
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
+
+_SUSPENDED_S = 0.01
+"""Less is the noise of reading two clocks."""
 
 
 class Holdings:
@@ -44,7 +50,10 @@ class Holdings:
         reader: Reads | None = None,
         can_renew: bool = True,
         reporter: Reporter | None = None,
+        most_bytes: int = MOST_BYTES,
+        suspended: Callable[[], float] = suspended_s,
     ) -> None:
+        """`suspended` tells for how many seconds `clock` stood still so far, while the machine slept."""
         self.pace = Pace(most)
         self.tally = Tally(self.tell)
         self.keeper = keeper
@@ -65,6 +74,10 @@ class Holdings:
         self._names: dict[bytes, str] = {}
         self._topics: Container[str] | None = None
         self.clock = clock
+        self._suspended = suspended
+        self._suspended_s = suspended()
+        self._most_bytes = most_bytes
+        self._books: list[dict[Partition, PartitionAcks]] = []
         self._is_stalled = False
         """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
         self._reader = reader
@@ -84,25 +97,60 @@ class Holdings:
     def wants_more(self) -> bool:
         if self._is_stalled:
             return self.is_asked
-        return self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
+        wants = self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
+        return wants and self.bytes_left > 0
+
+    @property
+    def bytes_left(self) -> int:
+        """How many bytes of records may be held beside those that are."""
+        if not self.tally.undecided:
+            return self._most_bytes
+        return max(0, self._most_bytes - self.keeper.size_held(self._most_bytes))
 
     @property
     def room(self) -> int:
         """How many records to ask a broker for."""
         return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
 
+    # --- time
+
+    def stamp(self) -> float:
+        """Now, on a clock that runs on while the machine is suspended."""
+        return self.clock() + self._suspended()
+
+    def time_of(self, stamp: float) -> float:
+        """When that was, on the clock that stands still: what lies before a suspension lies further back."""
+        return stamp - self._suspended()
+
+    def _now(self) -> float:
+        """After a suspension, locks are over that much sooner."""
+        suspended = self._suspended()
+        if suspended - self._suspended_s > _SUSPENDED_S:
+            self.keeper.on_suspended(suspended - self._suspended_s)
+            self._suspended_s = suspended
+        return self.clock()
+
     # --- in
 
-    def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
-        """One partition's part of an answer."""
-        now = self.clock()
+    def open_books(self) -> dict[Partition, PartitionAcks]:
+        """What one broker's session holds: looked after by whichever session has its turn."""
+        books: dict[Partition, PartitionAcks] = {}
+        self._books.append(books)
+        return books
+
+    def add(
+        self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
+    ) -> None:
+        """One partition's part of the answer to a fetch that was sent then."""
+        self._now()
         self._names[acks.partition[0]] = topic
         brought = Brought(data, topic, self.reporter)
+        size, count = len(data.records or b""), brought.count
         for acquired in brought.acquired:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
-            self.keeper.add(lease, lock_s, now)
+            self.keeper.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             arrival = Arrival(topic, lease, brought)
             if self.memory and arrival.look():
                 self._accept_again(lease)
@@ -136,7 +184,7 @@ class Holdings:
 
     def next_batch(self) -> ShareBatch | None:
         """The next that may still be handed out."""
-        now = self.clock()
+        now = self._now()
         self.pace.on_asked(now)
         self._is_stalled = False
         while self._waiting:
@@ -188,6 +236,22 @@ class Holdings:
 
     # --- out
 
+    def on_answered(self, acks: PartitionAcks, error: int, sent_at: float) -> None:
+        """The broker's word on what is under way of a partition, and was sent then."""
+        outcomes = acks.on_answer(error)
+        for outcome in outcomes:
+            for lease in outcome.renewed:
+                self.keeper.on_renewed(lease, sent_at)
+            if outcome.given_up:
+                place = self._place(acks.partition)
+                cause = "given up as lost: all acknowledgements of their leases were refused"
+                self.reporter.log.records(
+                    logging.WARNING, cause, *place, outcome.given_up, detail=error_name(error)
+                )
+                self.reporter.tell(LeaseLost(*place, outcome.given_up, "expired"))
+        self.on_outcomes(outcomes)
+        self.forget(acks)
+
     def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """The broker's word on acknowledgements, or that there is none."""
         for outcome in outcomes:
@@ -205,7 +269,6 @@ class Holdings:
                 place = self._place(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
             for lease in outcome.renewed:
-                self.keeper.on_renewed(lease, self.clock())
                 self.reporter.tell(LeaseRenewed(*self._place(outcome.partition), lease.undecided))
             if error is None and self.memory:
                 for ack in outcome.ranges:
@@ -232,9 +295,9 @@ class Holdings:
             for first, last, epoch in lease.accepted():
                 self.memory.remember(lease.partition, epoch, first, last)
 
-    def look_after_leases(self, books: dict[Partition, PartitionAcks]) -> None:
-        """Renew what is worked on, give back what waits too long, lose what has run out."""
-        now = self.clock()
+    def look_after_leases(self) -> None:
+        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
+        now = self._now()
         if now < self.keeper.wake_at:
             return
         due = self.keeper.due(now)
@@ -246,11 +309,14 @@ class Holdings:
         for lease in due.capped:
             cause = "lock is not renewed any more; will be redelivered unless settled before it expires"
             self._log_lease(cause, lease, lease.undecided)
-        for acks in books.values():
+        for acks in [acks for books in self._books for acks in books.values()]:
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
+            for lease in late:
+                self._is_stalled |= self.keeper.handed_at(lease) is None
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
+            self.forget(acks)
 
     # --- telling
 

@@ -163,6 +163,8 @@ KAFKA_NAMES: dict[str, Translate] = {
     "share.acknowledgement.mode": _same("acknowledgement"),
     "share.acquire.mode": _chosen("acquire", batch_optimized="batches", record_limit="records"),
     "max.poll.records": _number("max_records"),
+    "fetch.max.bytes": _number("max_bytes"),
+    "queued.max.messages.kbytes": lambda value, _: {"max_bytes": 1024 * _whole(value)},
     "client.id": _same("client_id"),
     "client.rack": _same("rack"),
     "request.timeout.ms": _seconds("request_timeout"),
@@ -207,7 +209,7 @@ KAFKA_NAMES: dict[str, Translate] = {
 
 _OF_THE_GROUP = "it is a setting of the share group, set with an admin client: "
 _NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
-_ADAPTS = "leave it out: fetches adapt to what your code gets through, within max_records"
+_ADAPTS = "leave it out: fetches adapt to what your code gets through, within max_records and max_bytes"
 _OURS_TO_DO = "leave it out: nothing has to be set for that here"
 _TOKEN = "leave it out and write token=<a function that gives a fresh token>"
 
@@ -224,7 +226,6 @@ NOT_OURS: dict[str, str] = {
     "group.protocol": "leave it out: a share group has one protocol",
     "group.instance.id": "share groups have no static members: leave it out",
     "fetch.min.bytes": _ADAPTS,
-    "fetch.max.bytes": _ADAPTS,
     "fetch.max.wait.ms": _ADAPTS,
     "fetch.wait.max.ms": _ADAPTS,
     "max.partition.fetch.bytes": _ADAPTS,

@@ -1,7 +1,8 @@
 """How a share session reaches its broker: on a connection of its own, for a fetch that waits would hold up heartbeats.
 
 The session lives and dies with that connection, so its end is told even while nothing is asked. Decides when to hang
-up: when the broker says that the session is over, or owes an answer for too long. Never what is said, or again.
+up: when the broker says that the session is over, owes an answer for too long, or answers with what can't be decoded.
+Never what is said, or again.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from functools import partial
 from typing import Any
 
 from kshare.client.observer import Reporter
-from kshare.errors import ConnectionLost, KshareError, RequestTimedOut
+from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
 from kshare.net.waiting import GoOn, Waiting
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
+from kshare.state.session import OPENING
 
 
 class FetchLine:
@@ -67,8 +70,9 @@ class FetchLine:
         except KshareError as error:
             if self._asked is not None:
                 self._reporter.answered(self._asked, self._node, self._clock() - self._since, error)
-            if isinstance(error, RequestTimedOut):
-                # The broker may still work on it, and whatever came next on this connection would queue behind it.
+            if isinstance(error, RequestTimedOut | DecodeError):
+                # The broker may still work on it, and whatever came next on this connection would queue behind it. Or
+                # nobody knows what it gave us: that is locked until its connection ends.
                 self._connection = None
                 await connection.aclose()
             raise
@@ -79,7 +83,7 @@ class FetchLine:
         assert self._asked is not None, "an answer has come to it"
         if self._reporter.is_on:
             self._report(self._asked, answer)
-        if answer.error_code:
+        if answer.error_code and not _is_harmless(self._asked, answer.error_code):
             # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
             # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
             self._connection = None
@@ -99,3 +103,9 @@ class FetchLine:
     def _on_closed(self, connection: Connection, tell: Callable[[str], None], error: KshareError) -> None:
         if self._connection is connection:
             tell(str(error))
+
+
+def _is_harmless(asked: Request[Any], error: int) -> bool:
+    """No session was opened, so nothing is locked through this connection: it serves for the next try."""
+    opened = getattr(asked, "share_session_epoch", None) == OPENING
+    return opened and error == ErrorCode.SHARE_SESSION_LIMIT_REACHED

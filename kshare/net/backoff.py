@@ -14,15 +14,16 @@ class Backoff:
         self._shortest = shortest
         self._longest = longest
         self._random = random
-        self._failures = 0
+        self.failures = 0
+        """In a row."""
         self.until = 0.0
         """When trying again is due; a time of the loop's clock."""
 
     def on_failure(self, now: float) -> None:
-        pause = min(self._longest, self._shortest * 2.0 ** min(self._failures, 32))
-        self._failures += 1
+        pause = min(self._longest, self._shortest * 2.0 ** min(self.failures, 32))
+        self.failures += 1
         self.until = now + min(self._longest, pause * self._random.uniform(1 - JITTER, 1 + JITTER))
 
     def on_success(self) -> None:
-        self._failures = 0
+        self.failures = 0
         self.until = 0.0

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
+from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, UnreadableAnswer
 from kshare.net.clock import loop_clock
 from kshare.net.foreign import lost
 from kshare.net.frame_reader import FrameReader
@@ -207,7 +207,9 @@ class Connection:
         try:
             await call_when_readable(self._stream, self._take_frames)
         except DecodeError as error:
-            self.end(ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}"))
+            ended = ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}")
+            ended.__cause__ = error
+            self.end(ended)
         except Exception as error:
             ending = lost(error, self.peer)
             if isinstance(ending, ConnectionLost):
@@ -256,7 +258,7 @@ class Connection:
         self, request: Request[ResponseT], version: int | None, timeout: float | None, send: _Send
     ) -> ResponseT:
         waiting = self._place(request, version)
-        answer: ResponseT = _decode(waiting, await self._exchange(waiting, timeout, send))
+        answer: ResponseT = self._decode(waiting, await self._exchange(waiting, timeout, send))
         return answer
 
     async def _exchange(self, waiting: Waiting, timeout: float | None, send: _Send) -> memoryview:
@@ -312,11 +314,18 @@ class Connection:
     def _goes_on(self, waiting: Waiting, go_on: GoOn, frame: memoryview) -> bool:
         """Whether something else is being asked already."""
         try:
-            request = go_on(_decode(waiting, frame))
+            request = go_on(self._decode(waiting, frame))
         except Exception as error:
             waiting.error = error
             return False
         return request is not None and self._speak(waiting, request)
+
+    def _decode(self, waiting: Waiting, frame: memoryview) -> Any:
+        try:
+            return decode_response(waiting.request.RESPONSE, waiting.version, frame)[1]
+        except DecodeError as error:
+            api = waiting.request.NAME.removesuffix("Request")
+            raise UnreadableAnswer(self.peer, api, waiting.version, error) from error
 
     def _speak(self, waiting: Waiting, request: Request[Any]) -> bool:
         """Whether this is being asked now. If not, the asker has to do that, or finds why it can't be asked."""
@@ -376,7 +385,3 @@ class Connection:
 
 class _Send(Protocol):
     async def __call__(self, waiting: Waiting, frame: bytes) -> None: ...
-
-
-def _decode(waiting: Waiting, frame: memoryview) -> Any:
-    return decode_response(waiting.request.RESPONSE, waiting.version, frame)[1]

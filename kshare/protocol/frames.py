@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from kshare.errors import DecodeError
+from kshare.errors import DecodeError, FrameTooLarge
 
 SIZE_BYTES = 4
 MAX_FRAME = 256 * 1024 * 1024
@@ -112,8 +112,10 @@ class FrameSplitter:
 
     def _size(self, piece: memoryview) -> int:
         size = int.from_bytes(piece, "big", signed=True)
-        if size < 0 or size > self._limit:
+        if size < 0:
             raise DecodeError(
                 "size", self._consumed, f"a frame of {size} bytes announced, {self._limit} are allowed"
             )
+        if size > self._limit:
+            raise FrameTooLarge(self._consumed, size, self._limit)
         return size

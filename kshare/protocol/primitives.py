@@ -178,14 +178,14 @@ def read_compact_nullable_records(buf: Buffer, pos: int) -> tuple[memoryview | N
 
 
 def read_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
-    return _required(*read_nullable_records(buf, pos))
+    """Null, which the version doesn't allow, is read as empty: kfake says so of partitions without data."""
+    view, pos = read_nullable_records(buf, pos)
+    return NO_RECORDS if view is None else view, pos
 
 
 def read_compact_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
-    length, pos = read_uvarint(buf, pos)
-    if not length:
-        raise MalformedError("null, where the version allows none")
-    return _span(buf, pos, length - 1)
+    view, pos = read_compact_nullable_records(buf, pos)
+    return NO_RECORDS if view is None else view, pos
 
 
 def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:

@@ -56,17 +56,18 @@ class RangeHoldings(Holdings):
 
     # --- what the sessions tell
 
-    def add(self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float) -> None:
-        now = self.clock()
+    def add(
+        self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
+    ) -> None:
         self.lock_s = lock_s
         self._names[acks.partition[0]] = topic
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
-            self.keeper.add(lease, lock_s, now)
+            self.keeper.add(lease, lock_s, sent_at)
             # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
-            self.keeper.hand_out(lease, now)
+            self.keeper.hand_out(lease, self.clock())
             where = (topic, acks.partition[1])
             self.reached[where] = max(self.reached.get(where, 0), last + 1)
             self._kept.setdefault(acks.partition, []).append(lease)

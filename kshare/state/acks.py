@@ -9,8 +9,10 @@ Each record's state is a byte of its `Lease`.
     sent    | confirmed                    | settled | renewals: held again
     sent    | decide, while it is a renewal| decided | the renewal only buys time for this
     sent    | refused, in company          | decided | the broker undoes all of a partition's ranges for one bad
-            |                              |         | one: they go out again in halves (salvage)
+            |                              |         | one: they go out again in halves (`salvage`)
     sent    | refused, alone               | lost    | it is this very record that the broker no longer knows as ours
+    decided | refused so often, in parts,  | lost    | their lease is lost, and with it what is held of it: a
+            | that nothing of it can count |         | logarithmic number of requests shows that
     sent    | not now                      | decided | the share coordinator is moving: nothing was done, try again
     sent    | a renewal is refused: alone, | held    | the lock runs its time, and what is settled by then counts
             | or whole and in both halves  |         | (the group may forbid renewing: nothing says so but this)
@@ -21,6 +23,8 @@ Each record's state is a byte of its `Lease`.
             |                              |         | its lock ran out before we thought; the new lease has it
 
 A renewal is a lease's: of one record it renews all that are held along with it, for a lease has one deadline.
+
+While refused acknowledgements are sent again, those decided since go out in turn with them.
 
 Decides which acknowledgements go out together and what a refusal means. Never decides what the user wants, and never
 when to send.
@@ -33,25 +37,20 @@ from typing import NamedTuple
 
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RENEW, SENT, SETTLED, Lease, Partition, table
+from kshare.state.salvage import Piece, Run, Salvage, Span
 from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
-_NOT_NOW = {
+NOT_NOW = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-_HOPELESS = 3
-"""Refusals of renewals in a row: of the whole, and of both its halves, which one lost record alone can't explain."""
-
-_Span = tuple[Lease, int, int]
-"""Of a lease: first and last offset."""
 
 _TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
 _TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
 _UNSENT_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST))
-_RENEW_TO_SENT = table({RENEW: SENT | RENEW})
 _SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
 
 
@@ -67,6 +66,8 @@ class Outcome(NamedTuple):
     """Leases whose lock begins anew with this answer."""
     not_renewed: tuple[Lease, ...] = ()
     """Leases that the broker won't renew; nothing of them is lost by that."""
+    given_up: int = 0
+    """Records not decided yet that are lost along with these: the broker knows nothing of their leases as ours."""
 
 
 class PartitionAcks:
@@ -76,10 +77,13 @@ class PartitionAcks:
         self.partition = partition
         self.leases: list[Lease] = []
         self._under_way: list[AckRange] = []
+        self._sent: list[Run] = []
+        """The same, with the leases, in their order."""
         self._is_renewing = False
-        self._renewals_refused = 0
-        self._pieces: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
-        """Offsets that a refusal undid (of renewals or of the rest), to be sent again piece by piece, each alone."""
+        self._salvage = {False: Salvage(of_renewals=False), True: Salvage(of_renewals=True)}
+        self._piece: Piece | None = None
+        """What is under way, if it was refused before in company."""
+        self._is_piece_next = False
 
     def add(self, lease: Lease) -> tuple[int, list[Outcome]]:
         """How many records older leases lost by it, and what had been decided of these."""
@@ -108,69 +112,130 @@ class PartitionAcks:
     def is_under_way(self) -> bool:
         return bool(self._under_way)
 
+    @property
+    def is_salvaging(self) -> bool:
+        """Refused acknowledgements are to be sent again, piece by piece."""
+        return self._salvage[False].is_open or self._salvage[True].is_open
+
     def take(self, *, renewals: bool) -> list[AckRange]:
         """What goes out next: renewals and other types in separate requests; after a refusal a piece at a time."""
         if self._under_way:
             return []
         self._is_renewing = renewals
-        window = self._pieces[renewals].pop(0) if self._pieces[renewals] else None
-        lowest, highest = (RENEW, RENEW) if renewals else (GAP, REJECT)
-        for lease in self.leases:
-            if renewals and window is None and lease.count(RENEW):
-                lease.decide_held(RENEW)
-            first, last = window or (lease.first, lease.last)
-            for start, end in lease.runs_within(first, last, lowest, highest):
-                types = lease.send(start, end)
-                self._under_way.append(AckRange(lease.first + start, lease.first + end - 1, types))
-        if window and not self._under_way:
-            return self.take(renewals=renewals)
+        if not self._salvage[renewals].is_open:
+            self._send(self._fresh(renewals))
+        else:
+            self._is_piece_next = not self._is_piece_next
+            ways = (self._send_piece, lambda: self._send(self._fresh(renewals)))
+            for send in ways if self._is_piece_next else reversed(ways):
+                if not self._under_way:
+                    send()
         # What was given back may have come again while others of its lease are still to be settled.
         self._under_way.sort()
         return self._under_way
 
+    def _send(self, spans: Iterable[Span]) -> None:
+        lowest, highest = (RENEW, RENEW) if self._is_renewing else (GAP, REJECT)
+        for lease, first, last in spans:
+            for start, end in lease.runs_within(first, last, lowest, highest):
+                types = lease.send(start, end)
+                sent = AckRange(lease.first + start, lease.first + end - 1, types)
+                self._under_way.append(sent)
+                self._sent.append((lease, sent.first, sent.last))
+
+    def _send_piece(self) -> None:
+        """The next of which anything is left: leases may have run out meanwhile."""
+        salvage = self._salvage[self._is_renewing]
+        while not self._under_way and (piece := salvage.next_piece()) is not None:
+            self._piece = piece
+            self._send(piece.spans)
+        if not self._under_way:
+            self._piece = None
+
+    def _fresh(self, renewals: bool) -> list[Span]:
+        """All that is in no open piece."""
+        windows = self._salvage[renewals].windows()
+        spans: list[Span] = []
+        for lease in self.leases:
+            if renewals and lease.count(RENEW):
+                lease.decide_held(RENEW)
+            start = lease.first
+            for first, last in windows.get(lease, ()):
+                spans.append((lease, start, first - 1))
+                start = last + 1
+            spans.append((lease, start, lease.last))
+        return spans
+
     def on_answer(self, error: int) -> list[Outcome]:
         """The broker's word on all that is under way."""
-        ranges, self._under_way = self._under_way, []
+        ranges, sent, piece = self._under_way, self._sent, self._piece
+        self._under_way, self._sent, self._piece = [], [], None
         if not ranges:
             return []
+        salvage = self._salvage[self._is_renewing]
         if not error:
+            if piece is not None:
+                salvage.on_confirmed(piece)
             renewed = self._being_renewed() if self._is_renewing else ()
-            self._renewals_refused = 0
             self._translate(_TO_SETTLED)
             return [Outcome(self.partition, tuple(ranges), 0, renewed=renewed)]
-        first, last = ranges[0].first, ranges[-1].last
-        if error in _NOT_NOW:
+        if error in NOT_NOW:
             self._translate(_TO_DECIDED)
+            if piece is not None:
+                salvage.put_back(piece)
             return []
-        if self._is_renewing and error in _PIECEWISE:
-            self._renewals_refused += 1
-            if first == last or self._renewals_refused == _HOPELESS:
-                refused = self._renewal_refused(tuple(ranges), error)
-                # What was decided meanwhile needs no renewal any more, and goes out by itself.
-                return [refused] if refused.not_renewed else []
-        if error not in _PIECEWISE or first == last:
+        if error not in _PIECEWISE:
             self._translate(_SENT_TO_LOST)
             return [Outcome(self.partition, tuple(ranges), error)]
         self._translate(_TO_DECIDED)
-        middle = _middle(ranges)
-        self._pieces[self._is_renewing] += [(first, middle - 1), (middle, last)]
-        return []
+        are_leases_lost, lost = salvage.on_refused(piece, sent)
+        if not lost:
+            return []
+        return (
+            self._renewals_refused(lost, error)
+            if self._is_renewing
+            else self._lost(lost, error, are_leases_lost)
+        )
 
     def _being_renewed(self) -> tuple[Lease, ...]:
         return tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
 
-    def _renewal_refused(self, ranges: tuple[AckRange, ...], error: int) -> Outcome:
-        if self._renewals_refused == _HOPELESS:
-            self._pieces[True].clear()
-            self._renewals_refused = 0
-            self._translate(_RENEW_TO_SENT)
-        leases = self._being_renewed()
-        self._translate(_TO_SETTLED)
-        return Outcome(self.partition, ranges, error, not_renewed=leases)
+    def _renewals_refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
+        """These go on without; what was decided meanwhile needs no renewal any more, and goes out by itself."""
+        ranges: list[AckRange] = []
+        leases: dict[int, Lease] = {}
+        for lease, first, last in spans:
+            for start, end in lease.runs_within(first, last, RENEW, RENEW):
+                lease.states[start:end] = bytes([HELD]) * (end - start)
+                ranges.append(AckRange(lease.first + start, lease.first + end - 1, bytes([RENEW])))
+                leases[lease.first] = lease
+        refused = Outcome(
+            self.partition,
+            tuple(sorted(ranges)),
+            error,
+            not_renewed=tuple(leases[key] for key in sorted(leases)),
+        )
+        return [refused] if ranges else []
+
+    def _lost(self, spans: list[Span], error: int, are_leases_lost: bool) -> list[Outcome]:
+        """What is decided of these spans; of whole leases what is held and decided elsewhere of them as well."""
+        if are_leases_lost:
+            spans = [(lease, lease.first, lease.last) for lease in dict.fromkeys(one[0] for one in spans)]
+        ranges: list[AckRange] = []
+        given_up = 0
+        for lease, first, last in spans:
+            for start, end in lease.runs_within(first, last, GAP, REJECT):
+                types = bytes(lease.states[start:end])
+                ranges.append(AckRange(lease.first + start, lease.first + end - 1, types))
+                lease.states[start:end] = bytes([LOST]) * (end - start)
+            if are_leases_lost:
+                given_up += lease.undecided
+                lease.translate(_UNSENT_TO_LOST)
+        return [Outcome(self.partition, tuple(sorted(ranges)), error, given_up=given_up)]
 
     def on_silence(self) -> list[Outcome]:
         """No word: the outcome stays open, and the records are no longer ours to acknowledge."""
-        ranges, self._under_way = self._under_way, []
+        ranges, self._under_way, self._sent, self._piece = self._under_way, [], [], None
         self._translate(_SENT_TO_LOST)
         return [Outcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []
 
@@ -179,7 +244,9 @@ class PartitionAcks:
         outcomes = self.on_silence() + self._refused(_whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND)
         for lease in self.leases:
             lease.lose()
-        self.leases, self._pieces = [], {False: [], True: []}
+        self.leases = []
+        for salvage in self._salvage.values():
+            salvage.clear()
         return outcomes
 
     def expire(self, now: float) -> tuple[list[Lease], list[Outcome]]:
@@ -190,7 +257,7 @@ class PartitionAcks:
             lease.translate(_UNSENT_TO_LOST)
         return late, outcomes
 
-    def _refused(self, spans: Iterable[_Span], error: int) -> list[Outcome]:
+    def _refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
         """What the user decided of these and will never be sent."""
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
@@ -214,7 +281,7 @@ class PartitionAcks:
             lease.translate(changes)
 
 
-def _whole(leases: Iterable[Lease]) -> list[_Span]:
+def _whole(leases: Iterable[Lease]) -> list[Span]:
     return [(lease, lease.first, lease.last) for lease in leases]
 
 
@@ -227,15 +294,3 @@ def _lose(lease: Lease, first: int, last: int) -> int:
             lease.states[offset - lease.first] = LOST
             lost += 1
     return lost
-
-
-def _middle(ranges: list[AckRange]) -> int:
-    """Where to halve: the first offset of the second half, counted in records."""
-    total = sum(one.last - one.first + 1 for one in ranges)
-    left = total // 2
-    for one in ranges:
-        size = one.last - one.first + 1
-        if left < size:
-            return one.first + left
-        left -= size
-    return ranges[-1].last

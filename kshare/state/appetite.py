@@ -11,14 +11,18 @@ a fetch (Kafka 4.3.1: 1.6 ms against 0.6).
     an answer with records       | twice what came, so that twice as much is noticed; and for each
                                  | partition, since each may have an equal part, an eighth more than
                                  | the largest piece; never less than an eighth below the last time
+    more than could be read      | three quarters of the largest answer that is read: the rest is for what
+                                 | an answer has beside records
 
 Decides nothing else. A batch that is larger than what was asked for comes nevertheless: brokers send one, if it is the
-first.
+first. If it is larger than what can be read, asking for less doesn't help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from kshare.protocol.frames import MAX_FRAME
 
 LEAST = 1_048_588
 """Kafka's default of max.message.bytes."""
@@ -27,12 +31,13 @@ MOST = 50 * 1024 * 1024
 
 
 class Appetite:
-    def __init__(self) -> None:
+    def __init__(self, largest_answer: int = MAX_FRAME) -> None:
+        self._most = min(MOST, largest_answer * 3 // 4)
         self._all = 0
         self._piece = 0
 
     def bytes_for(self, partitions: int) -> int:
-        return min(MOST, max(LEAST, self._all, self._piece * partitions))
+        return min(self._most, max(LEAST, self._all, self._piece * partitions))
 
     def on_answer(self, sizes: Sequence[int]) -> None:
         """How many bytes came of each partition."""

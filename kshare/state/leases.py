@@ -1,7 +1,8 @@
 """How long records may be kept: deadlines, renewals, and what must not be handed out any more.
 
-A lock runs from the moment the broker acquired; we only know when its answer came, so a margin is taken off. Records
-are in one of two places, and each has its own rule:
+A lock runs from the moment the broker acquired, which is some time after the fetch was sent: so it is counted from
+there. The answer may be read much later, by a blocked event loop or after the machine was suspended. Records are in one
+of two places, and each has its own rule:
 
     where             | after 2/3 of the lock              | when the lock is over
     ------------------+------------------------------------+-------------------------------------------------------
@@ -24,7 +25,7 @@ from kshare.state.lease import Lease
 RENEW_AFTER = 2 / 3
 """Of the lock: late enough to cost little, early enough for a second try."""
 MARGIN = 0.05
-"""Of the lock, taken off its end: the answer was under way for some of it, and the acknowledgement will be."""
+"""Of the lock, taken off its end: the acknowledgement will be under way for some of it."""
 
 
 @dataclass(slots=True)
@@ -33,8 +34,10 @@ class _Term:
     since: float
     lock_s: float
     next_look: float
+    size: int
     handed_at: float | None = None
-    renewals: int = 0
+    tries: int = 0
+    """Renewals since the last that was confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +57,33 @@ class LeaseKeeper:
         self.can_renew = can_renew
         self.longest_s = longest_s
         self._terms: dict[int, _Term] = {}
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._terms)
 
-    def add(self, lease: Lease, lock_s: float, now: float) -> None:
-        """Just acquired; waits in a buffer until `hand_out`."""
-        lease.deadline = now + lock_s * (1 - MARGIN)
-        self._terms[id(lease)] = _Term(lease, now, lock_s, now + lock_s * RENEW_AFTER)
+    def add(self, lease: Lease, lock_s: float, since: float, size: int = 0) -> None:
+        """Acquired by a fetch that was sent then, with so many bytes; waits in a buffer until `hand_out`."""
+        lease.deadline = since + lock_s * (1 - MARGIN)
+        self._terms[id(lease)] = _Term(lease, since, lock_s, since + lock_s * RENEW_AFTER, size)
+        self._size += size
+
+    def size_held(self, most: int) -> int:
+        """Bytes of what is undecided; counted roughly, and not too low, while they are far fewer than `most`."""
+        if 4 * self._size < most:
+            return self._size
+        return sum(
+            term.size * term.lease.undecided // len(term.lease.states)
+            for term in self._terms.values()
+            if term.size
+        )
+
+    def on_suspended(self, seconds: float) -> None:
+        """The clock stood still for so long, and locks went on."""
+        for term in self._terms.values():
+            term.lease.deadline -= seconds
+            term.since -= seconds
+            term.next_look -= seconds
 
     def hand_out(self, lease: Lease, now: float) -> bool:
         """The user wants it: False when its lock is over or it was given back meanwhile."""
@@ -79,15 +101,17 @@ class LeaseKeeper:
     def remove(self, leases: Iterable[Lease]) -> None:
         """Settled or lost: no more looking after."""
         for lease in leases:
-            self._terms.pop(id(lease), None)
+            term = self._terms.pop(id(lease), None)
+            if term:
+                self._size -= term.size
 
-    def on_renewed(self, lease: Lease, now: float) -> None:
-        """The broker has confirmed a renewal."""
+    def on_renewed(self, lease: Lease, since: float) -> None:
+        """The broker has confirmed a renewal that was sent then."""
         term = self._terms.get(id(lease))
         if term:
-            term.renewals += 1
-            lease.deadline = now + term.lock_s * (1 - MARGIN)
-            term.next_look = now + term.lock_s * RENEW_AFTER
+            term.tries = 0
+            lease.deadline = since + term.lock_s * (1 - MARGIN)
+            term.next_look = since + term.lock_s * RENEW_AFTER
 
     def on_not_renewed(self, lease: Lease) -> None:
         """The broker won't: the lock runs its time."""
@@ -102,8 +126,11 @@ class LeaseKeeper:
 
     def due(self, now: float) -> Due:
         due = Due()
-        for term in self._terms.values():
-            if term.next_look <= now and term.lease.deadline > now:
+        looked_at = [term for term in self._terms.values() if term.next_look <= now]
+        # Lost otherwise than by its time, as what the broker gave us again: there is nothing to wake for any more.
+        self.remove(term.lease for term in looked_at if term.lease.is_done)
+        for term in looked_at:
+            if term.lease.deadline > now:
                 self._decide(term, now, due)
         return due
 
@@ -118,5 +145,7 @@ class LeaseKeeper:
             due.capped.append(lease)
         else:
             due.renew.append(lease)
-            # not confirmed by then: try once more before the lock is over
-            term.next_look = (now + lease.deadline) / 2
+            term.tries += 1
+            if term.tries == 1:
+                # not confirmed by then: try once more before the lock is over
+                term.next_look = (now + lease.deadline) / 2

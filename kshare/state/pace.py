@@ -51,6 +51,11 @@ class Pace:
         """With no more than so many undecided it is worth a fetch: room for half of the target, or for `WORTHWHILE`."""
         return max(self.target // 2, self.target - WORTHWHILE)
 
+    @property
+    def handed_at(self) -> float:
+        """When a batch reached the user last."""
+        return self._since
+
     def on_asked(self, now: float) -> None:
         """The user wants the next batch: what was handed out before is gone through."""
         if not self._in_hand:

@@ -54,10 +54,14 @@ def test_what_is_broken_is_given_back_and_hides_nothing_else(
     data = batch(5, 4)
     breaking(data)
     holdings.add(
-        "orders", broken, PartitionData(0, records=data, acquired_records=[AcquiredRecords(5, 8, 1)]), 30
+        "orders", broken, PartitionData(0, records=data, acquired_records=[AcquiredRecords(5, 8, 1)]), 30, 0.0
     )
     holdings.add(
-        "orders", good, PartitionData(1, records=batch(0, 2), acquired_records=[AcquiredRecords(0, 1, 1)]), 30
+        "orders",
+        good,
+        PartitionData(1, records=batch(0, 2), acquired_records=[AcquiredRecords(0, 1, 1)]),
+        30,
+        0.0,
     )
     with caplog.at_level(logging.ERROR, "kshare.client"):
         found = holdings.next_batch()
@@ -75,7 +79,7 @@ def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
     changed_under_way(broken)
     acquired = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 4, 1)]
     holdings.add(
-        "orders", acks, PartitionData(0, records=broken + batch(2, 3), acquired_records=acquired), 30
+        "orders", acks, PartitionData(0, records=broken + batch(2, 3), acquired_records=acquired), 30, 0.0
     )
     found = holdings.next_batch()
     assert found is not None
@@ -87,7 +91,11 @@ def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     records = batch(3, 1) + batch(6, 1)
     holdings.add(
-        "orders", acks, PartitionData(0, records=records, acquired_records=[AcquiredRecords(3, 7, 1)]), 30
+        "orders",
+        acks,
+        PartitionData(0, records=records, acquired_records=[AcquiredRecords(3, 7, 1)]),
+        30,
+        0.0,
     )
     found = holdings.next_batch()
     assert found is not None
@@ -135,7 +143,7 @@ def test_what_was_given_back_while_it_waited_is_not_looked_into(caplog: pytest.L
     data = batch(0, 2)
     changed_under_way(data)
     holdings.add(
-        "orders", acks, PartitionData(0, records=data, acquired_records=[AcquiredRecords(0, 1, 1)]), 30
+        "orders", acks, PartitionData(0, records=data, acquired_records=[AcquiredRecords(0, 1, 1)]), 30, 0.0
     )
     acks.leases[0].decide_held(RELEASE)
     assert holdings.next_batch() is None

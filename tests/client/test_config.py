@@ -52,6 +52,8 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"acquire": "all"}, "acquire must be 'auto' or 'batches' or 'records', not 'all'"),
         ({"max_records": 0}, "max_records must be between 1 and 1000000, not 0"),
         ({"max_records": True}, "max_records must be between"),
+        ({"max_bytes": 0}, "max_bytes must be a number of bytes above 0, not 0"),
+        ({"max_bytes": "64M"}, "max_bytes must be a number of bytes above 0, not '64M'"),
         ({"max.poll.records": "many"}, "max.poll.records: 'many' is no whole number"),
         ({"longest_lease": -1}, "longest_lease must be a number of seconds above 0"),
         ({"close_timeout": float("nan")}, "close_timeout must be a number"),

@@ -144,3 +144,12 @@ def test_addresses_may_be_a_list_and_have_to_be_there() -> None:
     assert made.bootstrap_servers == "a:1,b:2"
     with pytest.raises(ConfigError, match='bootstrap_servers is missing: write "localhost:9092"'):
         ConsumerConfig.make(None, {"group": "g", "topics": "t"})
+
+
+@pytest.mark.parametrize(
+    ("pasted", "most"),
+    [({"fetch.max.bytes": "1000000"}, 1_000_000), ({"queued.max.messages.kbytes": 64}, 65_536)],
+)
+def test_bounds_on_bytes_are_ours_on_bytes_held(pasted: dict[str, Any], most: int) -> None:
+    config = ConsumerConfig.make("localhost:9092", {"group": "g", "topics": "t", **pasted})
+    assert config.max_bytes == most

@@ -5,7 +5,7 @@ It is polite: one member's view only, every assignment at once. What it shares w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 
 from kshare.net.addresses import Address, format_address
+from kshare.protocol.envelopes import encode_response
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
@@ -92,8 +93,11 @@ class TinyCluster:
         """Answer the next request of a kind so."""
         self.frozen: set[int] = set()
         """Nodes that accept connections and answer nothing."""
+        self.error_always: dict[type[Message], int] = {}
         self.is_silent = False
         """Nobody who fetches is answered."""
+        self.spoil: Callable[[Message, bytearray], bytearray] | None = None
+        """What is sent instead of an answer's frame."""
         self.talks: list[Conversation] = []
 
     @property
@@ -133,13 +137,17 @@ class _Node:
                 while self.number in self.cluster.frozen:
                     await anyio.sleep(0.01)
                 self.cluster.requests.append((self.number, request))
-                await talk.answer(header, await self._answer(talk, session, request))
+                answer = await self._answer(talk, session, request)
+                frame = encode_response(answer, header.request_api_version, header.correlation_id)
+                await talk.send(self.cluster.spoil(answer, frame) if self.cluster.spoil else frame)
         finally:
             for topic in self.cluster.topics.values():
                 topic.release(talk)
 
     async def _answer(self, talk: Conversation, session: Session, request: Any) -> Message:
-        error = self.cluster.error_next.pop(type(request), 0)
+        error = self.cluster.error_next.pop(type(request), 0) or self.cluster.error_always.get(
+            type(request), 0
+        )
         match request:
             case ApiVersionsRequest():
                 return versions_answer()
@@ -211,7 +219,7 @@ class _Node:
         until = anyio.current_time() + request.max_wait_ms / 1000
         while not rows:
             for topic_id in session.names:
-                data = self._acquire(talk, topic_id, request.max_records)
+                data = self._acquire(talk, topic_id, request.max_records, request.max_bytes)
                 if data is not None:
                     rows[topic_id] = data
             if results or anyio.current_time() >= until:
@@ -289,13 +297,17 @@ class _Node:
                 del topic.holders[offset]
         return 0
 
-    def _acquire(self, talk: Conversation, topic_id: bytes, most: int) -> fetched.PartitionData | None:
+    def _acquire(
+        self, talk: Conversation, topic_id: bytes, most: int, most_bytes: int
+    ) -> fetched.PartitionData | None:
         topic = self.cluster.by_id(topic_id)
         if topic.leader != self.number:
             return fetched.PartitionData(0, error_code=_MOVED)
         offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:most]
         if not offsets:
             return None
+        while len(offsets) > 1 and sum(len(topic.values[offset]) for offset in offsets) > most_bytes:
+            offsets.pop()  # one comes, however large
         builder = BatchBuilder(base_offset=offsets[0], leader_epoch=1)  # that under which it was written
         ranges: list[fetched.AcquiredRecords] = []
         for offset in offsets:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import time
 from collections.abc import Callable
 
 import anyio
 import pytest
 import trio
 
-from kshare.net.clock import loop_clock
+from kshare.net import clock
+from kshare.net.clock import loop_clock, suspended_s
 
 
 @pytest.mark.anyio
@@ -43,3 +45,26 @@ def test_trio_as_a_guest_of_asyncio_keeps_its_own_clock() -> None:
         assert first <= ours <= last
 
     asyncio.run(host())
+
+
+def test_suspension_is_what_the_systems_clock_counts_and_the_loops_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readings = {7: 1000.0}
+    monkeypatch.setattr(clock, "_THROUGH_SUSPENSION", 7)
+    monkeypatch.setattr(time, "clock_gettime", readings.__getitem__)
+    monkeypatch.setattr(time, "monotonic", lambda: 900.0)
+    before = suspended_s()
+    readings[7] += 60.0
+    assert suspended_s() - before == 60.0
+
+
+def test_no_suspension_is_seen_while_there_is_none() -> None:
+    # Whatever comes between the two readings makes a single result smaller.
+    before, after = (max(suspended_s() for _ in range(100)) for _ in range(2))
+    assert abs(after - before) < 0.01
+
+
+def test_where_the_system_cannot_tell_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_THROUGH_SUSPENSION", None)
+    assert suspended_s() == 0.0

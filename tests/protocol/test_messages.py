@@ -21,6 +21,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatResponse,
 )
 from kshare.protocol.messages.share_fetch_request import FetchTopic
+from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchableTopicResponse
 from tests.helpers.strategies import all_versions, messages_of
 
 few = settings(max_examples=8, suppress_health_check=list(HealthCheck), database=None)
@@ -65,6 +66,22 @@ def test_a_null_that_the_version_does_not_allow_is_refused() -> None:
     assert MetadataRequest(topics=None).encode(1)
     with pytest.raises(EncodeError, match="topics: may not be null in version 0"):
         MetadataRequest(topics=None).encode(0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_records_that_are_null_are_read_as_none_and_never_written_so(version: int) -> None:
+    """Kafka's schema forbids it, kfake does it: for partitions without data."""
+    partition = PartitionData(3, acquired_records=[])
+    answer = ShareFetchResponse(responses=[ShareFetchableTopicResponse(b"t" * 16, [partition])])
+    data = bytearray(answer.encode(version))
+    assert data[-6:] == b"\x01\x01\x00\x00\x01\x00", "records, acquired, tags, tags, endpoints, tags"
+    data[-6] = 0
+    read = ShareFetchResponse.decode(bytes(data), version)
+    assert read == answer
+    assert bytes(read.responses[0].partitions[0].records) == b""
+    partition.records = None  # type: ignore[assignment]
+    with pytest.raises(EncodeError, match="records"):
+        answer.encode(version)
 
 
 @pytest.mark.parametrize(

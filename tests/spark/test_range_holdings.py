@@ -25,7 +25,7 @@ def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -
 
     def acquire(first: int, last: int, count: int) -> None:
         data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, count)])
-        holdings.add("orders", acks, data, 30.0)
+        holdings.add("orders", acks, data, 30.0, 0.0)
 
     acquire(0, 99, 1)
     holdings.carry_out(

@@ -336,7 +336,7 @@ def test_salvage_settles_every_good_record_and_blames_only_the_lost(
     assert blamed == decided & lost
     assert broker.settled == decided - lost
     assert sum(lease.count(HELD) for lease in leases) == len(offsets & undecided)
-    assert broker.requests <= 1 + 2 * len(decided & lost) * (len(decided).bit_length() + 1)
+    assert broker.requests <= 1 + 2 * len(decided & lost) * (len(decided).bit_length() + 3)
 
 
 def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch() -> None:

@@ -60,3 +60,11 @@ def test_what_was_large_once_is_forgotten() -> None:
     for _ in range(30):
         appetite.on_answer([1000])
     assert appetite.bytes_for(1) == LEAST
+
+
+@given(st.lists(st.integers(0, 2 * MOST)), st.integers(1, 200), st.integers(64 * 1024, 2**31 - 1))
+def test_never_more_than_an_answer_may_have(answers: list[int], partitions: int, limit: int) -> None:
+    appetite = Appetite(limit)
+    for size in answers:
+        appetite.on_answer([size])
+        assert appetite.bytes_for(partitions) <= 0.75 * limit

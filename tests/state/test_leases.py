@@ -15,7 +15,7 @@ P = (b"t" * 16, 0)
 def keeper(*, can_renew: bool = True, longest_s: float = 100.0) -> tuple[LeaseKeeper, Lease]:
     made = LeaseKeeper(can_renew=can_renew, longest_s=longest_s)
     lease = Lease(P, 0, 9, 1)
-    made.add(lease, lock_s=30.0, now=0.0)
+    made.add(lease, lock_s=30.0, since=0.0)
     return made, lease
 
 
@@ -93,5 +93,5 @@ def test_what_is_removed_is_looked_after_no_more() -> None:
     made.remove([lease])
     assert len(made) == 0
     assert made.wake_at == math.inf
-    made.on_renewed(lease, now=1.0)
+    made.on_renewed(lease, since=1.0)
     assert lease.deadline == pytest.approx(28.5)

@@ -1,0 +1,175 @@
+"""After a refusal: which acknowledgements are sent again together.
+
+A broker undoes all acknowledgements of a partition when one of them is refused, and doesn't say which one. So they are
+sent again in pieces, each alone:
+
+    - A refused piece is cut in two: between leases while it has several (locks are mostly lost by whole leases), in the
+      middle of its records after that. Both halves are tried before either is cut again, so good records are settled
+      early.
+    - The half refused last is finished first (depth first): at most two pieces are open for each halving.
+    - A piece that was refused so often, with no part of it ever confirmed, is given up as lost.
+
+How many requests that costs. A piece of n records of which none can be acknowledged is given up after
+2 * ceil(log2(n)) + 8 refusals, or after all 2n - 1 pieces where these are fewer: 28 for a lease of 1024 records.
+Wherever no more than four records of a piece are bad, those are found exactly, and all others are settled.
+
+Decides the order of pieces and when to give up. Knows neither states nor outcomes, and sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kshare.state.lease import Lease
+
+Span = tuple[Lease, int, int]
+"""Of a lease: first and last offset."""
+Run = tuple[Lease, int, int]
+"""Of a lease: first and last offset of records that were sent together, all of them."""
+
+_PATIENCE = 8
+"""Refusals beyond the two of each halving: small pieces are looked through completely."""
+_RENEWALS_PATIENCE = 3
+"""Of renewals: the whole and both halves, which one lost record alone can't explain. The group may forbid renewing."""
+
+
+class Piece:
+    """Acknowledgements that are sent together, and what came of its parts."""
+
+    __slots__ = ("halves", "is_confirmed", "is_whole", "limit", "parent", "refusals", "spans")
+
+    def __init__(self, runs: Sequence[Run], parent: Piece | None, limit: int, *, is_whole: bool) -> None:
+        self.spans: tuple[Span, ...] = tuple(_spans(runs))
+        self.parent = parent
+        self.limit = limit
+        self.is_whole = is_whole
+        """Of its leases all that was refused together is in it."""
+        self.refusals = 0
+        self.is_confirmed = False
+        """Some part of it was."""
+        self.halves: tuple[Piece, ...] = ()
+
+    def line(self) -> Iterator[Piece]:
+        """This, and the pieces that it is a part of."""
+        piece: Piece | None = self
+        while piece is not None:
+            yield piece
+            piece = piece.parent
+
+
+class Salvage:
+    """The open pieces of one partition, of renewals or of other acknowledgements."""
+
+    def __init__(self, *, of_renewals: bool) -> None:
+        self._of_renewals = of_renewals
+        self._untried: list[Piece] = []
+        self._refused: list[Piece] = []
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._untried or self._refused)
+
+    def next_piece(self) -> Piece | None:
+        """What is to be sent next."""
+        if not self._untried and self._refused:
+            self._untried += reversed(self._refused.pop().halves)
+        return self._untried.pop() if self._untried else None
+
+    def put_back(self, piece: Piece) -> None:
+        """It was neither confirmed nor refused."""
+        self._untried.append(piece)
+
+    def on_confirmed(self, piece: Piece) -> None:
+        for one in piece.line():
+            one.is_confirmed = True
+
+    def on_refused(self, piece: Piece | None, runs: Sequence[Run]) -> tuple[bool, list[Span]]:
+        """These were sent, as this piece or for the first time. What is lost now, and whether whole leases are."""
+        size = _size(runs)
+        is_new = piece is None
+        if piece is None:
+            piece = Piece(runs, None, self._limit(size), is_whole=True)
+        given_up: Piece | None = None
+        for one in piece.line():
+            one.refusals += 1
+            if not one.is_confirmed and one.refusals >= one.limit:
+                given_up = one
+        if given_up is not None:
+            return given_up.is_whole, self._give_up(given_up, piece)
+        if size == 1:
+            return False, list(piece.spans)
+        piece.halves = self._halves(piece, runs)
+        # One after another: what was refused first has waited longest.
+        self._refused.insert(0 if is_new else len(self._refused), piece)
+        return False, []
+
+    def windows(self) -> dict[Lease, list[tuple[int, int]]]:
+        """Offsets that are in open pieces: by lease, first and last of each stretch, ascending."""
+        found: dict[Lease, list[tuple[int, int]]] = {}
+        for pieces in (self._untried, self._refused):
+            for piece in pieces:
+                for lease, first, last in piece.spans:
+                    found.setdefault(lease, []).append((first, last))
+        for stretches in found.values():
+            stretches.sort()
+        return found
+
+    def clear(self) -> None:
+        self._untried, self._refused = [], []
+
+    def _limit(self, size: int) -> int:
+        return _RENEWALS_PATIENCE if self._of_renewals else 2 * (size - 1).bit_length() + _PATIENCE
+
+    def _give_up(self, lost: Piece, last: Piece) -> list[Span]:
+        spans = list(last.spans)
+        for pieces in (self._untried, self._refused):
+            for piece in list(pieces):
+                if lost in piece.line():
+                    pieces.remove(piece)
+                    spans += piece.spans
+        return spans
+
+    def _halves(self, piece: Piece, runs: Sequence[Run]) -> tuple[Piece, ...]:
+        is_one_lease = all(lease is runs[0][0] for lease, _, _ in runs)
+        cut = _in_the_middle if is_one_lease else _between_leases
+        return tuple(
+            Piece(half, piece, self._limit(_size(half)), is_whole=piece.is_whole and not is_one_lease)
+            for half in cut(runs)
+        )
+
+
+def _size(runs: Sequence[Run]) -> int:
+    return sum(last - first + 1 for _, first, last in runs)
+
+
+def _spans(runs: Sequence[Run]) -> Iterator[Span]:
+    """From the first to the last record of each lease."""
+    at = 0
+    while at < len(runs):
+        lease, first, last = runs[at]
+        while at < len(runs) and runs[at][0] is lease:
+            last = runs[at][2]
+            at += 1
+        yield lease, first, last
+
+
+def _between_leases(runs: Sequence[Run]) -> tuple[Sequence[Run], Sequence[Run]]:
+    """Where one lease ends and another begins, as near to the middle as can be."""
+    half, before = _size(runs) / 2, 0
+    best, distance = 0, half
+    for at, (lease, first, last) in enumerate(runs):
+        if at and lease is not runs[at - 1][0] and abs(before - half) < distance:
+            best, distance = at, abs(before - half)
+        before += last - first + 1
+    return runs[:best], runs[best:]
+
+
+def _in_the_middle(runs: Sequence[Run]) -> tuple[Sequence[Run], Sequence[Run]]:
+    left = (_size(runs) + 1) // 2
+    for at, (lease, first, last) in enumerate(runs):
+        size = last - first + 1
+        if left < size:
+            head = [*runs[:at], (lease, first, first + left - 1)] if left else runs[:at]
+            return head, [(lease, first + left, last), *runs[at + 1 :]]
+        left -= size
+    raise AssertionError("no fewer than two records are cut in two")

@@ -1,0 +1,20 @@
+"""`kshare consume` and a broker whose answers can't be decoded."""
+
+from __future__ import annotations
+
+from anyio.from_thread import start_blocking_portal
+
+from tests.cli.running import kshare
+from tests.client.test_unreadable import cut_in_half
+from tests.client.tiny_cluster import TinyCluster
+
+
+def test_it_says_who_answered_what_and_fails() -> None:
+    cluster = TinyCluster("a")
+    cluster.topics["a"].append(b"x" * 1000)
+    cluster.spoil = cut_in_half
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(cluster.running()):
+        done = kshare("consume", "-b", cluster.bootstrap, "-t", "a", "-g", "g")
+    assert done.code == 1
+    assert not done.out
+    assert f"the answer of {cluster.bootstrap} to ShareFetch v2 can't be decoded: responses" in done.err

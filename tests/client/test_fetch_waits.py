@@ -1,0 +1,237 @@
+"""When a broker's task asks, and how much: back-off, long polls, room in bytes, the last requests of all."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import ShareConsumer
+from kshare.client.fetch import IDLE_WAIT_MS
+from kshare.client.observer import Assigned, Event
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import (
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+)
+from kshare.state.lease import LOST
+from tests.client.test_fetch import DEADLINE_S, Rig, running
+from tests.client.test_unreadable import until
+from tests.client.tiny_broker import ACCEPTED, ACQUIRED, AVAILABLE, TinyBroker
+from tests.client.tiny_cluster import TinyCluster
+
+pytestmark = pytest.mark.anyio
+
+
+class Timed(TinyBroker):
+    """Every fetch that brings nothing takes as long as it may, on a clock that nobody waits for."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(records)
+        self.now = 0.0
+        self.late_s = 0.0
+        """How much later than it was made the next answer with records is read."""
+
+    async def ask(self, request: Any) -> Any:
+        answer = await super().ask(request)
+        if isinstance(answer, ShareFetchResponse):
+            if any(data.acquired_records for topic in answer.responses for data in topic.partitions):
+                self.now += self.late_s
+                if self.late_s:
+                    self.late_s = 0.0
+                    self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
+            else:
+                self.now += request.max_wait_ms / 1000
+        return answer
+
+    def fetches(self) -> list[ShareFetchRequest]:
+        return [one for one in self.requests if isinstance(one, ShareFetchRequest)]
+
+
+def on_its_clock(rig: Rig, broker: Timed) -> Rig:
+    rig.holdings.clock = lambda: broker.now
+    return rig
+
+
+async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than_who_has_none() -> None:
+    broker = Timed(1)
+    async with running(broker) as rig:
+        on_its_clock(rig, broker)
+        batch = await rig.next_batch()
+        rig.holdings.askers = 1
+        until_s = broker.now + 19.0  # then it would be renewed
+        before = len(broker.requests)
+        while broker.now < until_s:
+            rig.holdings.tell()
+            await anyio.lowlevel.checkpoint()
+        asked = len(broker.requests) - before
+        rig.holdings.askers = 0
+        batch.accept()
+    assert asked <= 1.7 * 19.0 * 1000 / IDLE_WAIT_MS
+    waits = [one.max_wait_ms for one in broker.fetches()[1:]]
+    assert waits[0] < 100, "a decision may be near"
+    assert max(waits) == IDLE_WAIT_MS
+
+
+async def test_an_answer_that_is_read_when_its_locks_are_over_is_not_handed_out() -> None:
+    """The event loop was blocked, or the process was stopped: the broker has counted from when it acquired."""
+    broker = Timed(10)
+    broker.late_s = 30.0
+    async with running(broker) as rig:
+        on_its_clock(rig, broker)
+        batch = await rig.next_batch()
+        assert batch.delivery_count == 2
+        batch.accept()
+        rig.holdings.committers = 1
+        rig.holdings.tell()
+        while set(broker.states) != {ACCEPTED}:
+            await anyio.lowlevel.checkpoint()
+        rig.holdings.committers = 0
+
+
+async def test_a_lock_is_counted_from_when_its_fetch_was_sent() -> None:
+    broker = Timed(10)
+    broker.late_s = 7.0
+    async with running(broker) as rig:
+        on_its_clock(rig, broker)
+        batch = await rig.next_batch()
+        assert batch.lease.deadline == pytest.approx(28.5)
+        batch.release()
+
+
+async def test_a_broker_without_room_for_a_session_is_asked_ever_more_seldom() -> None:
+    broker = TinyBroker(10)
+    times: list[float] = []
+    answer = broker._answer
+
+    def refuse(request: Any) -> Any:
+        times.append(anyio.current_time())
+        if len(times) <= 5:
+            return ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        return answer(request)
+
+    broker._answer = refuse  # type: ignore[method-assign]
+    async with running(broker) as rig:
+        (await rig.next_batch()).accept()
+    pauses = [after - before for before, after in itertools.pairwise(times[:6])]
+    for pause, least in zip(pauses, (0.08, 0.16, 0.32, 0.64, 0.8), strict=True):
+        assert pause >= least
+
+
+async def test_a_session_that_was_not_opened_does_not_end_its_connection() -> None:
+    """Nothing is locked through it; and connecting costs a broker in need more than asking."""
+    cluster = TinyCluster("a")
+    cluster.error_always[ShareFetchRequest] = ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
+        await until(lambda: len(cluster.asked(ShareFetchRequest)) == 1)
+        talks = len(cluster.talks)
+        await until(lambda: len(cluster.asked(ShareFetchRequest)) == 4)
+        assert len(cluster.talks) == talks
+        cluster.error_always.clear()
+        cluster.topics["a"].append(b"x")
+        with anyio.fail_after(DEADLINE_S):
+            (await source.next_batch()).accept()
+
+
+async def test_after_stop_acquiring_an_assignment_fetches_nothing() -> None:
+    cluster, events = TinyCluster("a", "b"), list[Event]()
+    cluster.topics["a"].append(b"a")
+    cluster.topics["b"].append(b"b")
+    options: dict[str, Any] = {"group": "g", "topics": "a", "observer": events.append}
+    async with cluster.running(), ShareConsumer(cluster.bootstrap, **options) as source:
+        source.stop_acquiring()
+        source.subscribe(["a", "b"])
+        await until(lambda: any(isinstance(one, Assigned) and len(one.partitions) == 2 for one in events))
+        beats = len(cluster.asked(ShareGroupHeartbeatRequest))
+        await until(lambda: len(cluster.asked(ShareGroupHeartbeatRequest)) == beats + 2)
+        assert not cluster.asked(ShareFetchRequest)
+        assert [topic.deliveries for topic in cluster.topics.values()] == [[0], [0]]
+
+
+async def test_no_more_bytes_are_held_than_allowed() -> None:
+    cluster = TinyCluster("a")
+    topic = cluster.topics["a"]
+    topic.append(*[b"x" * 10_000] * 300)
+    options: dict[str, Any] = {"group": "g", "topics": "a", "max_bytes": 205_000}
+    async with cluster.running(), ShareConsumer(cluster.bootstrap, **options) as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                assert topic.states.count(ACQUIRED) <= 21, "one is accepted and not yet confirmed"
+                if record.offset == 299:
+                    record.accept()
+                    break
+    assert topic.deliveries == [1] * 300
+    asked = [one.max_bytes for one in cluster.asked(ShareFetchRequest)]
+    assert max(asked) <= 205_000
+    assert min(asked) < 150_000, "what is held is taken off"
+
+
+async def test_a_batch_larger_than_all_that_may_be_held_comes_alone() -> None:
+    cluster = TinyCluster("a")
+    topic = cluster.topics["a"]
+    topic.append(*[b"x" * 100_000] * 5)
+    async with (
+        cluster.running(),
+        ShareConsumer(cluster.bootstrap, group="g", topics="a", max_bytes=1) as source,
+    ):
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                assert topic.states.count(ACQUIRED) <= 2
+                if record.offset == 4:
+                    record.accept()
+                    break
+    assert topic.deliveries == [1] * 5
+
+
+async def test_closing_settles_what_can_be_beside_what_came_too_late() -> None:
+    """One such acknowledgement in the request that ends the session undid all of them."""
+    broker = TinyBroker(100)
+    async with running(broker) as rig:
+        batch = await rig.next_batch()
+        for record in batch:
+            if record.offset == 11:
+                broker.states[5] = AVAILABLE  # given back for us, and nobody told us
+            if record.offset < 12:
+                record.accept()
+        rig.node.stop()
+    assert [offset for offset, state in enumerate(broker.states) if state == ACCEPTED] == [
+        offset for offset in range(12) if offset != 5
+    ]
+    assert batch.lease.count(LOST) == len(batch.lease.states) - 11
+    last = broker.requests[-1]
+    assert isinstance(last, ShareAcknowledgeRequest)
+    assert last.share_session_epoch == -1
+    assert not last.topics
+
+
+async def test_closing_leaves_out_what_ran_out() -> None:
+    broker = Timed(100)
+    async with running(broker) as rig:
+        on_its_clock(rig, broker)
+        batch = await rig.next_batch()
+        batch.accept()
+        rig.node.stop()
+        broker.now += 30.0
+    acknowledged = [one for one in broker.requests if any(topic.partitions for topic in one.topics)][1:]
+    assert not acknowledged
+    assert batch.lease.count(LOST) == len(batch.lease.states)
+
+
+async def test_closing_ends_the_session_when_a_coordinator_stays_away() -> None:
+    broker = TinyBroker(10)
+    rig = Rig(broker, 100)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.node.run)
+            (await rig.next_batch()).accept()
+            rig.node.stop()
+        broker._acknowledge = lambda batches: ErrorCode.NOT_COORDINATOR if batches else 0  # type: ignore
+        with anyio.move_on_after(1.0) as scope:
+            await rig.node.close()
+    assert not scope.cancelled_caught
+    assert broker.requests[-1].share_session_epoch == -1
+    assert len(broker.requests) < 12, "it is asked ever more seldom"

@@ -1,0 +1,175 @@
+"""How long records are held: from when they were asked for, through suspension, and never woken for in vain."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kshare.client.config import MOST_BYTES
+from kshare.client.holdings import Holdings
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import ACCEPT, LOST, Lease
+from kshare.state.leases import LeaseKeeper
+
+TOPIC = b"t" * 16
+LOCK_S = 30.0
+
+
+class Rig:
+    """Two clocks in the hand: the loop's, and how long it stood still."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.now = 100.0
+        self.asleep = 5.0
+        self.keeper = LeaseKeeper(can_renew=True, longest_s=1000.0)
+        self.holdings = Holdings(
+            most=1000,
+            keeper=self.keeper,
+            clock=lambda: self.now,
+            suspended=lambda: self.asleep,
+            most_bytes=most_bytes,
+        )
+        self.books = self.holdings.open_books()
+
+    def bring(self, *acquired: tuple[int, int, int], sent_at: float = 100.0, partition: int = 0) -> None:
+        """First and last offset, and delivery count."""
+        acks = self.books.setdefault((TOPIC, partition), PartitionAcks((TOPIC, partition)))
+        builder = BatchBuilder(base_offset=acquired[0][0], leader_epoch=1)
+        for first, last, _ in acquired:
+            for offset in range(first, last + 1):
+                builder.append(b"x" * 1000, timestamp=0, offset=offset)
+        data = PartitionData(
+            partition,
+            records=bytes(builder.build()),
+            acquired_records=[AcquiredRecords(*one) for one in acquired],
+        )
+        self.holdings.add("orders", acks, data, LOCK_S, sent_at)
+
+    def leases(self, partition: int = 0) -> list[Lease]:
+        return self.books[TOPIC, partition].leases
+
+
+def test_what_came_again_leaves_nothing_to_wake_for() -> None:
+    """Its first lease stayed in the books when all of it was lost to the second: a look each millisecond for ever."""
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    first = rig.holdings.next_batch()
+    assert first is not None
+    rig.now = 110.0
+    rig.bring((0, 9, 2), sent_at=110.0)
+    assert first.lease.count(LOST) == 10
+    again = rig.holdings.next_batch()
+    assert again is not None
+    looks = 0
+    while rig.now < 500.0 and rig.keeper.wake_at < math.inf:
+        looks += 1
+        rig.now = max(rig.now + 0.001, rig.keeper.wake_at)
+        rig.holdings.look_after_leases()
+    assert looks <= 6
+    assert len(rig.keeper) == 0
+
+
+def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -> None:
+    """Its own task may hang in a request for half a minute."""
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    other_books = rig.holdings.open_books()
+    assert rig.holdings.next_batch() is not None
+    rig.books[TOPIC, 0].leases[0].decide(3, ACCEPT)
+    lease = rig.leases()[0]
+    rig.now = 200.0
+    assert not other_books
+    rig.holdings.look_after_leases()
+    assert lease.count(LOST) == 10
+    assert rig.keeper.wake_at == math.inf
+
+
+def test_a_suspended_machine_does_not_stop_locks() -> None:
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    batch = rig.holdings.next_batch()
+    assert batch is not None
+    assert batch.lease.deadline == pytest.approx(128.5)
+    rig.asleep += 20.0
+    rig.now += 1.0
+    rig.holdings.look_after_leases()
+    assert batch.lease.deadline == pytest.approx(108.5), "on the loop's clock, as records say"
+    rig.asleep += 20.0
+    rig.holdings.look_after_leases()
+    assert batch.lease.count(LOST) == 10
+
+
+def test_what_waited_while_the_machine_slept_is_not_handed_out() -> None:
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    rig.asleep += 40.0
+    assert rig.holdings.next_batch() is None
+
+
+def test_an_answer_that_was_under_way_while_the_machine_slept_is_as_old_as_it_is() -> None:
+    rig = Rig()
+    sent = rig.holdings.stamp()
+    rig.asleep += 40.0
+    rig.now += 1.0
+    rig.bring((0, 9, 1), sent_at=rig.holdings.time_of(sent))
+    assert rig.holdings.next_batch() is None
+    rig.holdings.look_after_leases()
+    assert rig.leases() == []
+
+
+def test_clocks_are_read_one_after_another_and_that_is_no_suspension() -> None:
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    for noise in (-0.2, 0.001, 0.0, -3.0, 0.009):
+        rig.asleep = 5.0 + noise
+        rig.holdings.look_after_leases()
+    assert rig.leases()[0].deadline == pytest.approx(128.5)
+
+
+def test_a_renewal_counts_from_when_it_was_sent() -> None:
+    rig = Rig()
+    rig.bring((0, 9, 1))
+    batch = rig.holdings.next_batch()
+    assert batch is not None
+    acks = rig.books[TOPIC, 0]
+    rig.now = 120.0
+    rig.holdings.look_after_leases()
+    assert acks.take(renewals=True)
+    rig.now = 127.0
+    rig.holdings.on_answered(acks, 0, 120.0)
+    assert batch.lease.deadline == pytest.approx(148.5)
+
+
+def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_nobody() -> None:
+    rig = Rig()
+    rig.bring((0, 9, 1), sent_at=60.0)
+    assert rig.holdings.next_batch() is None
+    rig.bring((0, 9, 2), sent_at=60.0)
+    rig.holdings.look_after_leases()
+    assert not rig.holdings.wants_more
+    assert rig.holdings.next_batch() is None
+    rig.holdings.askers = 1
+    assert rig.holdings.wants_more
+
+
+def test_bytes_are_those_of_what_is_undecided() -> None:
+    rig = Rig(most_bytes=20_000)
+    assert rig.holdings.bytes_left == 20_000
+    rig.bring((0, 9, 1), (10, 14, 2))
+    rig.holdings.pace.target = 1000
+    batch = rig.holdings.next_batch()
+    assert batch is not None
+    assert rig.holdings.wants_more
+    assert 4_000 < rig.holdings.bytes_left < 5_000
+    rig.bring((0, 9, 1), partition=1)
+    assert rig.holdings.bytes_left == 0
+    assert not rig.holdings.wants_more
+    batch.accept()
+    assert 4_000 < rig.holdings.bytes_left < 5_000
+    rig.holdings.lose(rig.books[TOPIC, 1])
+    assert 14_000 < rig.holdings.bytes_left < 15_000
+    rig.holdings.lose(rig.books[TOPIC, 0])
+    assert rig.holdings.bytes_left == 20_000

@@ -1,0 +1,180 @@
+"""Brokers whose answers can't be decoded, or are too large: told at once, by name, and not for ever."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import ConfigError, DecodeError, ShareConsumer
+from kshare.client.observer import Event, SessionEnded
+from kshare.client.unreadable import ENOUGH, WINDOW_S, UnreadableAnswers
+from kshare.errors import ConnectionLost, UnreadableAnswer
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatResponse,
+)
+from tests.client.tiny_cluster import ACCEPTED, TinyCluster
+
+DEADLINE_S = 20.0
+in_both_loops = pytest.mark.anyio
+
+
+def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
+    return ShareConsumer(cluster.bootstrap, group="g", topics="a", **options)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(DEADLINE_S):
+        while not is_so():
+            await anyio.sleep(0.002)
+
+
+def brings_records(answer: Message) -> bool:
+    return isinstance(answer, ShareFetchResponse) and any(
+        row.acquired_records for topic in answer.responses for row in topic.partitions
+    )
+
+
+def cut_in_half(answer: Message, frame: bytearray) -> bytearray:
+    """Whole as a frame, and not as an answer."""
+    if not brings_records(answer):
+        return frame
+    half = frame[: len(frame) // 2]
+    half[:4] = (len(half) - 4).to_bytes(4, "big")
+    return half
+
+
+def with_null_records(answer: Message, frame: bytearray) -> bytearray:
+    """As kfake writes a partition without records: nothing stands behind them but empty lists."""
+    if isinstance(answer, ShareFetchResponse) and answer.responses and not brings_records(answer):
+        assert frame[-6:] == b"\x01\x01\x00\x00\x01\x00", "records, acquired, tags, tags, endpoints, tags"
+        frame[-6] = 0
+    return frame
+
+
+@in_both_loops
+async def test_records_that_are_null_are_none() -> None:
+    cluster = TinyCluster("a")
+    cluster.spoil = with_null_records
+    events: list[Event] = []
+    options: dict[str, Any] = {"observer": events.append, "max_records": 4}
+    async with cluster.running(), consumer(cluster, **options) as source:
+        topic = cluster.topics["a"]
+        topic.append(*(b"%d" % number for number in range(40)))
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                if record.offset == 39:
+                    record.accept()
+                    break
+            assert set((await source.commit()).values()) == {None}
+        assert topic.states == [ACCEPTED] * 40
+        assert topic.deliveries == [1] * 40
+    assert not any(isinstance(event, SessionEnded) for event in events)
+
+
+@in_both_loops
+async def test_an_answer_that_cannot_be_decoded_is_told_by_name_and_raised_when_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = TinyCluster("a")
+    cluster.spoil = cut_in_half
+    with caplog.at_level(logging.WARNING, "kshare.client"):
+        async with cluster.running(), consumer(cluster) as source:
+            cluster.topics["a"].append(b"x" * 1000)
+            with anyio.fail_after(DEADLINE_S):
+                with pytest.raises(UnreadableAnswer) as raised:
+                    await source.next_batch()
+                with pytest.raises(DecodeError):
+                    await anext(aiter(source))
+            assert str(raised.value).startswith(
+                f"the answer of {cluster.bootstrap} to ShareFetch v2 can't be "
+            )
+            assert "records" in str(raised.value)
+            assert cluster.topics["a"].deliveries == [ENOUGH], "and not as many as archive it"
+    first, last = (record for record in caplog.records if "can't be decoded" in record.message)
+    assert (first.levelname, last.levelname) == ("WARNING", "ERROR")
+    assert first.message.startswith(f"node 1: the answer of {cluster.bootstrap} to ShareFetch v2")
+
+
+@in_both_loops
+async def test_a_single_such_answer_ends_its_connection_and_nothing_else() -> None:
+    """What it gave us is locked until that connection ends; here it would be so for ever."""
+    cluster = TinyCluster("a")
+
+    def once(answer: Message, frame: bytearray) -> bytearray:
+        if brings_records(answer):
+            cluster.spoil = None
+        return cut_in_half(answer, frame)
+
+    cluster.spoil = once
+    async with cluster.running(), consumer(cluster) as source:
+        cluster.topics["a"].append(b"x" * 1000)
+        with anyio.fail_after(DEADLINE_S):
+            batch = await source.next_batch()
+        assert batch.delivery_count == 2
+        batch.accept()
+        assert set((await source.commit()).values()) == {None}
+
+
+@in_both_loops
+async def test_heartbeats_that_cannot_be_decoded_are_an_error_too() -> None:
+    cluster = TinyCluster("a")
+
+    def spoil(answer: Message, frame: bytearray) -> bytearray:
+        if isinstance(answer, ShareGroupHeartbeatResponse):
+            frame += b"!!"
+            frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+        return frame
+
+    cluster.spoil = spoil
+    async with cluster.running(), consumer(cluster) as source:
+        with anyio.fail_after(DEADLINE_S), pytest.raises(UnreadableAnswer, match="to ShareGroupHeartbeat v1"):
+            await source.next_batch()
+
+
+@in_both_loops
+async def test_a_batch_larger_than_any_answer_that_is_read_is_an_error_before_it_is_archived() -> None:
+    cluster = TinyCluster("a")
+    async with cluster.running(), consumer(cluster, max_response_bytes=100_000) as source:
+        topic = cluster.topics["a"]
+        topic.append(b"x" * 150_000)
+        with (
+            anyio.fail_after(DEADLINE_S),
+            pytest.raises(ConfigError, match=r"answers a fetch with 150\d\d\d bytes, .* batch of a\[0\]"),
+        ):
+            await source.next_batch()
+        assert topic.deliveries == [1]
+
+
+@in_both_loops
+async def test_no_more_is_asked_for_than_is_read() -> None:
+    cluster = TinyCluster("a")
+    async with cluster.running(), consumer(cluster, max_response_bytes=100_000) as source:
+        topic = cluster.topics["a"]
+        topic.append(*[b"x" * 10_000] * 60)
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                if record.offset == 59:
+                    break
+        assert topic.deliveries == [1] * 60
+    assert max(one.max_bytes for one in cluster.asked(ShareFetchRequest)) <= 75_000
+
+
+def test_it_goes_on_when_there_are_three_within_half_a_minute() -> None:
+    error = DecodeError("responses", 7, "null")
+    now_and_then, often = UnreadableAnswers(), UnreadableAnswers()
+    for number in range(10):
+        now_and_then.note(error, "node 1", number * WINDOW_S / (ENOUGH - 1))
+    for number in range(ENOUGH - 1):
+        often.note(error, "node 1", float(number))
+    often.note(ConnectionLost("gone"), "node 1", 3.0)
+    lost = ConnectionLost("sent what is no answer")
+    lost.__cause__ = error
+    with pytest.raises(ConnectionLost, match="no answer"):
+        often.note(lost, "node 1", 4.0)

@@ -1,0 +1,38 @@
+"""An event loop that was blocked reads answers late: what they brought isn't ours any more, and nobody is given it."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from kshare import ShareConsumer
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 30.0
+LOCK_S = 1.0
+
+
+async def test_what_a_blocked_loop_reads_too_late_is_not_handed_out() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config(
+            "g",
+            {
+                "share.auto.offset.reset": "earliest",
+                "share.record.lock.duration.ms": str(int(1000 * LOCK_S)),
+            },
+        )
+        broker.produce("orders", [b"first"])
+        async with ShareConsumer(broker.bootstrap, group="g", topics="orders") as consumer:
+            with anyio.fail_after(DEADLINE_S):
+                (await consumer.next_batch()).accept()
+                assert await consumer.commit() == {("orders", 0): None}
+                await anyio.sleep(0.05)  # a fetch waits at the broker by now
+                broker.produce("orders", [b"second"])
+                time.sleep(1.5 * LOCK_S)  # noqa: ASYNC251
+                batch = await consumer.next_batch()
+                assert batch.values() == [b"second"]
+                batch.accept()
+                assert await consumer.commit() == {("orders", 0): None}

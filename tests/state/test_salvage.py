@@ -1,0 +1,172 @@
+"""After a refusal: what is sent again, in which order, and how many requests a lost lease costs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SETTLED, Lease
+from kshare.state.session import AckRange
+from tests.state.test_acks import Broker, acks
+
+
+def offsets_of(ranges: list[AckRange]) -> set[int]:
+    return {offset for one in ranges for offset in range(one.first, one.last + 1)}
+
+
+def settle(book: PartitionAcks, broker: Broker) -> list[int]:
+    """Send until nothing is left; the number of records in each request."""
+    sizes = []
+    while ranges := book.take(renewals=False):
+        sizes.append(len(offsets_of(ranges)))
+        assert all(one.last < following.first for one, following in pairwise(ranges))
+        book.on_answer(broker.answer(ranges))
+    return sizes
+
+
+@pytest.mark.parametrize(("records", "requests"), [(1, 1), (2, 3), (16, 16), (1024, 28), (100_000, 42)])
+def test_a_lease_that_is_lost_as_a_whole_costs_a_logarithmic_number_of_requests(
+    records: int, requests: int
+) -> None:
+    book, (lease,) = acks((0, records - 1))
+    lease.decide_held(ACCEPT)
+    broker = Broker(set())
+    settle(book, broker)
+    assert broker.requests == requests
+    assert lease.count(LOST) == records
+
+
+def test_many_small_leases_that_are_all_lost_cost_no_more_than_one_large_one() -> None:
+    book, leases = acks(*((offset, offset) for offset in range(1024)))
+    for lease in leases:
+        lease.decide_held(ACCEPT)
+    broker = Broker(set())
+    settle(book, broker)
+    assert broker.requests == 28
+    assert all(lease.count(LOST) == 1 for lease in leases)
+
+
+def test_a_lost_lease_takes_what_is_held_of_it_along_and_other_leases_not() -> None:
+    book, (lost, good) = acks((0, 1023), (1024, 2047))
+    for lease in (lost, good):
+        for offset in range(lease.first, lease.last + 1 - 100):
+            lease.decide(offset, ACCEPT)
+    settle(book, Broker(set(range(1024, 2048))))
+    assert (lost.count(LOST), lost.count(HELD)) == (1024, 0)
+    assert (good.count(SETTLED), good.count(HELD)) == (924, 100)
+
+
+@pytest.mark.parametrize("lost", [{0}, {999}, {500}, {0, 1, 2}, {7, 300, 301, 640, 998}])
+def test_a_few_stale_records_in_a_large_lease_are_found_and_the_rest_is_settled(lost: set[int]) -> None:
+    book, (lease,) = acks((0, 999))
+    lease.decide_held(ACCEPT)
+    broker = Broker(set(range(1000)) - lost)
+    settle(book, broker)
+    assert broker.settled == set(range(1000)) - lost
+    assert lease.count(LOST) == len(lost)
+    assert broker.requests <= 1 + 20 * len(lost)
+
+
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400))
+def test_one_lost_lease_between_good_ones_costs_the_good_ones_nothing(
+    size: int, before: int, after: int
+) -> None:
+    spans = [
+        (0, before),
+        (before + 1, before + size),
+        (before + size + 1, before + size + after + 1),
+    ]
+    book, leases = acks(*spans)
+    for lease in leases:
+        lease.decide_held(ACCEPT)
+    lost = set(range(before + 1, before + size + 1))
+    broker = Broker(set(range(spans[-1][1] + 1)) - lost)
+    settle(book, broker)
+    assert [lease.count(LOST) for lease in leases] == [0, size, 0]
+    assert [lease.count(SETTLED) for lease in leases] == [before + 1, 0, after + 1]
+    assert broker.requests <= 5 + 2 * (size - 1).bit_length() + 8
+
+
+def test_good_halves_are_settled_before_bad_ones_are_halved_again() -> None:
+    book, (lease,) = acks((0, 1023))
+    lease.decide_held(ACCEPT)
+    sizes = settle(book, Broker(set(range(1, 1024))))
+    halves = [size for exponent in range(9, -1, -1) for size in (2**exponent, 2**exponent)]
+    assert sizes == [1024, *halves]
+
+
+def test_nothing_queues_behind_open_pieces() -> None:
+    book, (refused, other) = acks((0, 1023), (5000, 5009))
+    refused.decide_held(ACCEPT)
+    book.take(renewals=False)
+    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    turns = []
+    for offset in range(5000, 5005):
+        other.decide(offset, ACCEPT)
+        for _ in range(2):
+            ranges = book.take(renewals=False)
+            is_other = offsets_of(ranges) == {offset}
+            turns.append(is_other)
+            book.on_answer(0 if is_other else ErrorCode.INVALID_RECORD_STATE)
+    assert sorted(turns) == [False] * 5 + [True] * 5, "one of each in turn"
+    assert other.count(SETTLED) == 5
+    assert other.count(HELD) == 5
+
+
+def test_a_coordinator_on_the_move_does_not_close_a_piece() -> None:
+    book, (lease,) = acks((0, 7))
+    lease.decide_held(ACCEPT)
+    book.take(renewals=False)
+    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    piece = list(book.take(renewals=False))
+    assert book.on_answer(ErrorCode.NOT_COORDINATOR) == []
+    assert book.take(renewals=False) == piece
+
+
+def test_pieces_of_leases_that_ran_out_are_dropped_however_many_there_are() -> None:
+    """A thousand of them were a RecursionError once."""
+    book, (late, good) = acks((0, 3999), (6000, 6009))
+    late.deadline = 5.0
+    late.decide_held(ACCEPT)
+    broker = Broker(set(range(0, 4000, 2)) | set(range(6000, 6010)))
+    for _ in range(1500):
+        book.on_answer(broker.answer(book.take(renewals=False)))
+    book.expire(now=6.0)
+    good.decide_held(ACCEPT)
+    assert book.take(renewals=False) == [AckRange(6000, 6009, b"\x01")]
+    book.on_answer(0)
+    assert book.take(renewals=False) == []
+    assert not book.has_decided
+
+
+def test_what_is_decided_while_its_piece_is_open_is_sent_once() -> None:
+    book, (lease,) = acks((0, 99))
+    for offset in range(0, 100, 2):
+        lease.decide(offset, ACCEPT)
+    broker = Broker(set(range(100)) - {50})
+    book.on_answer(broker.answer(book.take(renewals=False)))
+    lease.decide_held(ACCEPT)
+    settle(book, broker)
+    assert broker.settled == set(range(100)) - {50}
+    assert lease.is_done
+
+
+def test_a_renewal_refused_in_both_halves_of_one_lease_leaves_other_leases_renewed() -> None:
+    book, leases = acks((0, 99), (100, 199), (200, 299), (300, 399))
+    for lease in leases:
+        lease.decide_held(RENEW)
+    refused: list[Lease] = []
+    renewed: list[Lease] = []
+    while ranges := book.take(renewals=True):
+        is_bad = bool(offsets_of(ranges) & set(range(100, 200)))
+        for outcome in book.on_answer(ErrorCode.INVALID_RECORD_STATE if is_bad else 0):
+            refused += outcome.not_renewed
+            renewed += outcome.renewed
+    assert refused == [leases[1]]
+    assert sorted(lease.first for lease in renewed) == [0, 200, 300]
+    assert all(lease.count(HELD) == 100 for lease in leases)
