@@ -207,10 +207,9 @@ class Recorder:
         for kind in kinds:
             yield from kind()
 
-    def topic(self, partitions: int = 1, **settings: str) -> str:
+    def topic(self, settings: Mapping[str, str] | None = None, partitions: int = 1) -> str:
         name = f"t{next(self._numbers)}"
-        dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        self.cluster.create_topic(name, partitions, settings=dotted)
+        self.cluster.create_topic(name, partitions, settings=dict(settings or {}))
         return name
 
     def send(
@@ -283,7 +282,7 @@ class Recorder:
         yield from self.member(topic).record(self.release, "again", 5, settle)
 
     def partitions(self) -> Iterator[Answer]:
-        topic = self.topic(3)
+        topic = self.topic(partitions=3)
         for turn in range(2):
             for number in range(3):
                 self.send(topic, [[(b"k", b"p%d" % number)] * (turn + number + 1)], number)
@@ -313,7 +312,7 @@ class Recorder:
 
     def compacted_again(self) -> Iterator[Answer]:
         """Acquired, then compacted, then acquired again."""
-        topic = self.topic(**{key.replace(".", "_"): value for key, value in COMPACTED.items()})
+        topic = self.topic(COMPACTED)
         self.send(topic, [[(b"k%d" % number, b"x")] for number in range(6)])
         self.send(topic, [[(b"l%d" % number, b"x") for number in range(6)]])
         member = self.member(topic)
@@ -332,7 +331,7 @@ class Recorder:
         yield from member.record(self.release, "compacted again", 4, lambda _: RELEASE)
 
     def _compacted_topic(self) -> str:
-        topic = self.topic(**{key.replace(".", "_"): value for key, value in COMPACTED.items()})
+        topic = self.topic(COMPACTED)
         often = [[(b"often", b"old")]] * 3 + [[(b"often", b"stale"), (b"often", b"last")]]
         single = [[(b"s%d" % number, b"v")] for number in range(6)]
         again = [[(b"s1", b"w"), (b"s3", b"w"), (b"s4", b"w")]]
@@ -352,7 +351,8 @@ class Recorder:
         raise TimeoutError(f"{topic} isn't compacted: {stored}")
 
     def _stored(self, topic: str) -> list[int]:
-        offset, found = 0, []
+        offset = 0
+        found: list[int] = []
         where = topic_id(self.client, topic)
         while True:
             row = plain.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2**20)

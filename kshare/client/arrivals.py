@@ -7,12 +7,13 @@ are released, for a gap is never delivered again. Never decides to whom, or when
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kshare.client.observer import Damaged, Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.records import Batch
-from kshare.state.coverage import Coverage, Finding, check_ranges
+from kshare.state.coverage import Coverage, Finding, wrong_ranges
 from kshare.state.lease import GAP, RELEASE, Lease
 
 _NAMED = 5
@@ -25,18 +26,19 @@ class Brought:
     def __init__(self, data: PartitionData, topic: str, reporter: Reporter) -> None:
         self.topic = topic
         self.partition = data.partition_index
-        self.acquired: list[AcquiredRecords] = []
-        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
         self.reporter = reporter
-        spans = [(one.first_offset, one.last_offset) for one in data.acquired_records]
-        for one, why in zip(data.acquired_records, check_ranges(spans), strict=True):
-            if why is None:
-                self.acquired.append(one)
-            else:
+        self.acquired: Sequence[AcquiredRecords] = data.acquired_records
+        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
+        spans = [(one.first_offset, one.last_offset) for one in self.acquired]
+        wrong = wrong_ranges(spans)
+        if wrong:
+            for why in wrong.values():
                 tell_ignored(reporter, topic, self.partition, why)
-        self.count = sum(one.last_offset - one.first_offset + 1 for one in self.acquired)
+            self.acquired = [one for index, one in enumerate(self.acquired) if index not in wrong]
+            spans = [span for index, span in enumerate(spans) if index not in wrong]
+        self.count = sum(last - first + 1 for first, last in spans)
         """Offsets acquired, with or without a record."""
-        self.coverage = Coverage(data.records, [(one.first_offset, one.last_offset) for one in self.acquired])
+        self.coverage = Coverage(data.records, spans)
 
 
 class Arrival(NamedTuple):

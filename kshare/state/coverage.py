@@ -24,10 +24,11 @@ Decides which offsets are gaps and which are doubtful. Never decides what become
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kshare.errors import CorruptBatchError
-from kshare.protocol.record_header import MAX_INT64
+from kshare.protocol.record_header import CONTROL_BIT, MAX_INT64
 from kshare.protocol.records import Batch, Buffer, read_batches
 
 Span = tuple[int, int]
@@ -61,6 +62,8 @@ class Coverage:
         self._batches: list[Batch] | None = None
         self._damage: str | None = None
         """What is wrong with the row of batches behind the last that could be read."""
+        self._whole: Span | None = None
+        """What the batches cover, if they follow each other without a hole: nearly always."""
         self._disorder: str | None = None
         """Why no batch can be trusted to stand where it says."""
         self._moved: tuple[str | None, str | None] = (None, None)
@@ -71,8 +74,20 @@ class Coverage:
     def of(self, first: int, last: int, delivery_count: int) -> Finding:
         """What is there of an acquired range."""
         batches = self._read()
+        if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
+            found = [one for one in batches if one.base_offset <= last and first <= one.last_offset]
+            with suppress(CorruptBatchError):
+                for batch in found:
+                    batch.open()
+                return Finding(found, [], [])
+        return self._of_holes(batches, first, last, delivery_count)
+
+    def _of_holes(self, batches: list[Batch], first: int, last: int, delivery_count: int) -> Finding:
+        """The same where offsets have no record, or a batch is broken."""
         if self._disorder is not None:
             return Finding([], [], [(first, last)], self._disorder, is_damaged=True)
+        if batches:
+            self._moved = (self._first_moved(batches), self._last_moved(batches))
         found: list[Batch] = []
         gaps: list[Span] = []
         doubtful: list[Span] = []
@@ -107,7 +122,7 @@ class Coverage:
             doubtful.append((expected, last))
         if not doubtful:
             return Finding(found, gaps, doubtful)
-        evidence = next(iter(self._broken.values()), self._damage)
+        evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
         why = evidence or self._moved[0] or self._moved[1] or self._edges()
         return Finding(found, gaps, doubtful, why, is_damaged=evidence is not None)
 
@@ -116,21 +131,13 @@ class Coverage:
     def _read(self) -> list[Batch]:
         if self._batches is None:
             self._batches = []
-            size = 0
             try:
-                for batch in read_batches(self._records):
-                    self._batches.append(batch)
-                    size += batch.size
+                self._batches.extend(read_batches(self._records))
             except CorruptBatchError as error:
                 self._damage = str(error)
-            else:
-                if size < len(self._records):
-                    self._damage = (
-                        f"{len(self._records) - size} bytes are left over behind the last whole batch"
-                    )
-            self._disorder = _disorder(self._batches)
-            if self._disorder is None and self._batches and self._acquired:
-                self._moved = (self._first_moved(self._batches), self._last_moved(self._batches))
+            self._whole = _whole(self._batches)
+            if self._whole is None:
+                self._disorder = _disorder(self._batches)
         return self._batches
 
     def _first_moved(self, batches: list[Batch]) -> str | None:
@@ -155,6 +162,10 @@ class Coverage:
                     f"acquired, and leaves out offsets {max(start, first)} to {min(end, last)}"
                 )
         return None
+
+    def _leftover(self) -> str | None:
+        left = len(self._records) - sum(batch.size for batch in self._read())
+        return f"{left} bytes are left over behind the last whole batch" if left else None
 
     def _edges(self) -> str:
         if not self._batches:
@@ -193,17 +204,36 @@ class Coverage:
         return reason
 
 
-def check_ranges(acquired: Sequence[Span]) -> Iterator[str | None]:
-    """What is wrong with each acquired range: brokers give them in order, and apart from each other."""
+def wrong_ranges(acquired: Sequence[Span]) -> dict[int, str]:
+    """What is wrong with acquired ranges, by their index: brokers give them in order, and apart from each other."""
+    wrong: dict[int, str] = {}
     end = -1
-    for first, last in acquired:
+    for index, (first, last) in enumerate(acquired):
         if last < first or first <= end:
-            yield f"acquired offsets {first} to {last}, not behind {end}"
+            wrong[index] = f"acquired offsets {first} to {last}, not behind {end}"
         elif last - first >= LARGEST_RANGE:
-            yield f"{last - first + 1} offsets acquired at once, from {first} to {last}"
+            wrong[index] = f"{last - first + 1} offsets acquired at once, from {first} to {last}"
         else:
             end = last
-            yield None
+    return wrong
+
+
+def _whole(batches: list[Batch]) -> Span | None:
+    """The offsets from the first to the last batch, if each has a record for a user."""
+    if not batches:
+        return None
+    start = expected = batches[0].base_offset
+    for batch in batches:
+        count = batch.record_count
+        if (
+            batch.base_offset != expected
+            or batch.last_offset_delta != count - 1
+            or batch.attributes & CONTROL_BIT
+            or count < 1
+        ):
+            return None
+        expected += count
+    return (start, expected - 1) if 0 <= start and expected <= MAX_INT64 else None
 
 
 def _disorder(batches: list[Batch]) -> str | None:
