@@ -92,7 +92,10 @@ class TinyCluster:
         """Answer the next request of a kind so."""
         self.is_silent = False
         """Nobody who fetches is answered."""
+        self.silent_acks = False
+        """Nor who acknowledges."""
         self.talks: list[Conversation] = []
+        self.open_connections = 0
 
     @property
     def bootstrap(self) -> str:
@@ -110,6 +113,12 @@ class TinyCluster:
             await anyio.aclose_forcefully(talk.stream)
         self.talks.clear()
 
+    def take_away(self, name: str, offset: int) -> None:
+        """As if the lock of this record had run out."""
+        topic = self.topics[name]
+        topic.states[offset] = AVAILABLE
+        del topic.holders[offset]
+
     def asked(self, kind: type[Message], node: int | None = None) -> list[Any]:
         return [one for who, one in self.requests if isinstance(one, kind) and node in (None, who)]
 
@@ -125,12 +134,14 @@ class _Node:
     async def serve(self, talk: Conversation) -> None:
         session = Session()
         self.cluster.talks.append(talk)
+        self.cluster.open_connections += 1
         try:
             while True:
                 header, request = await talk.request(Message)
                 self.cluster.requests.append((self.number, request))
                 await talk.answer(header, await self._answer(talk, session, request))
         finally:
+            self.cluster.open_connections -= 1
             for topic in self.cluster.topics.values():
                 topic.release(talk)
 
@@ -152,6 +163,8 @@ class _Node:
                 await anyio.sleep_forever()
             case ShareFetchRequest():
                 return await self._fetch(talk, session, request, error)
+            case ShareAcknowledgeRequest() if self.cluster.silent_acks:
+                await anyio.sleep_forever()
             case ShareAcknowledgeRequest():
                 return self._acknowledge(talk, session, request)
         raise AssertionError(request)
