@@ -35,7 +35,7 @@ from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
 from kshare.state.appetite import Appetite
 from kshare.state.cluster import Endpoint
-from kshare.state.lease import Partition
+from kshare.state.lease import GAP, REJECT, Partition
 from kshare.state.session import MOVED, Acks, Answer, FetchLimits, Leader, Sent, ShareSession
 
 log = logging.getLogger("kshare.client")
@@ -77,6 +77,7 @@ STRICT_BELOW = 500
 PLENTY = 500
 """A fetch that brings as many, or half of what it asked for, has left more behind: the next won't wait."""
 _PAUSE_AFTER_ERROR_S = 0.1
+_PAUSE_AT_THE_END_S = 0.005
 _LONGEST_WAIT_S = 60.0
 
 
@@ -159,9 +160,33 @@ class NodeSession:
         """After `run` has ended: the last acknowledgements, and the end of the session."""
         if self.session.is_busy:
             self._lose("the consumer was closed while an answer was awaited", None)
+        await self._settle_all()
         if self.session.is_open:
-            await self._exchange(self.session.close(self._take(self.books.values())))
-        self._lose("the consumer was closed", None)
+            await self._exchange(self.session.close({}))
+        self.abandon()
+
+    async def _settle_all(self) -> None:
+        """Not along with the end of the session: what is refused then could be sent no more in smaller parts."""
+        pause = _PAUSE_AT_THE_END_S
+        before = None
+        while self.session.is_open:
+            self._holdings.expire(self.books)
+            left = sum(
+                lease.count_between(GAP, REJECT) for acks in self.books.values() for lease in acks.leases
+            )
+            if left == before:  # refused, or the broker can't do it now
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _PAUSE_AFTER_ERROR_S)
+            before = left
+            taken = self._take(self.books.values())
+            if not taken:
+                return
+            await self._exchange(self.session.acknowledge(taken))
+
+    def abandon(self) -> None:
+        """The session is no more, said or not: whoever waits for an outcome is told that it is open."""
+        if self.session.is_open or self.session.is_busy or self.books:
+            self._lose("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:
         """Also when no request was under way: everything acquired is lost with the session."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable
 import anyio
 
 from kshare.client.arrivals import Arrival, Brought
+from kshare.client.confirmation import Confirmation, Loss, Results, note
 from kshare.client.observer import (
     SILENT,
     Finished,
@@ -24,13 +25,15 @@ from kshare.client.observer import (
     Skipped,
 )
 from kshare.client.record import Reads, ShareBatch
-from kshare.errors import BrokerError, ConnectionLost, KshareError
+from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
+from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
+from kshare.state.session import AckRange
 
 log = logging.getLogger("kshare.client")
 
@@ -58,10 +61,14 @@ class Holdings:
         """Tasks of the user's that wait for a batch."""
         self.committers = 0
         """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
+        self.confirmations: list[Confirmation] = []
+        """What each of those waits for, where they don't wait for everything."""
         self.has_committed = False
         """Somebody did, and may do so again any moment."""
-        self.results: dict[Partition, KshareError | None] = {}
+        self.results: Results = {}
         """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
+        self.losses: list[Loss] = []
+        """Likewise: leases that were lost with records in the user's hands of which nothing was said."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self.reporter = reporter
@@ -104,6 +111,7 @@ class Holdings:
         for acquired in data.acquired_records:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
+            self._note_losses_to(lease, acks)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, now)
             arrival = Arrival(topic, lease, brought)
@@ -114,6 +122,14 @@ class Holdings:
             if lease.undecided:
                 self._waiting.append(arrival)
                 self.arrived.set()
+
+    def _note_losses_to(self, lease: Lease, acks: PartitionAcks) -> None:
+        """What the user still has of records that came again."""
+        for older in acks.leases if lease.delivery_count > 1 else ():
+            held = older.runs_within(lease.first, lease.last, HELD, HELD)
+            if held and self.keeper.handed_at(older) is not None:
+                older.why_lost = _LOST_BECAUSE["expired"]
+                self._note_lost(older, sum(end - start for start, end in held))
 
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
@@ -199,8 +215,8 @@ class Holdings:
                 log.warning("%s[%d] isn't renewed: the group forbids it, or its locks ran out", *place)
                 for lease in outcome.not_renewed:
                     self.keeper.on_not_renewed(lease)
-            elif error or outcome.partition not in self.results:
-                self.results[outcome.partition] = error
+            else:
+                self._note_outcome(outcome, error)
             if self.reporter.wants_outcomes:
                 place = self._place(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
@@ -210,6 +226,21 @@ class Holdings:
             if error is None and self.memory:
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
+
+    def _note_outcome(self, outcome: Outcome, error: KshareError | None) -> None:
+        """For the commits that wait for it, otherwise for the next one."""
+        ranges = [(ack.first, ack.last) for ack in outcome.ranges]
+        # Every one of them is to hear of it: no short cut.
+        heard = [one.on_outcome(outcome.partition, ranges, error) for one in self.confirmations]
+        if not any(heard):
+            note(self.results, outcome.partition, error)
+        if self.confirmations:
+            self.tell()
+
+    def on_too_late(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
+        """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""
+        ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
+        self.on_outcomes([Outcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
 
     def forget(self, acks: PartitionAcks) -> None:
         """Leases that are done, settled or lost."""
@@ -248,6 +279,11 @@ class Holdings:
             log.warning(
                 "%r won't be renewed: what isn't settled in %.0f s is given to somebody else", lease, left
             )
+        self.expire(books)
+
+    def expire(self, books: dict[Partition, PartitionAcks]) -> None:
+        """Lose what has run out."""
+        now = self.clock()
         for acks in books.values():
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
@@ -273,11 +309,33 @@ class Holdings:
 
     def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
         """Before they are: what is neither settled nor lost by now."""
-        if self.reporter.is_on:
-            for lease in leases:
-                records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
-                if records:
-                    self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+        for lease in leases:
+            records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
+            if not records:
+                continue
+            lease.why_lost = _LOST_BECAUSE.get(why, why)
+            if lease.undecided and self.keeper.handed_at(lease) is not None:
+                self._note_lost(lease, lease.undecided)
+            self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+
+    def _note_lost(self, lease: Lease, records: int) -> None:
+        """Records in the user's hands, of which nothing was said yet: the next commit says so, and those that wait."""
+        topic, partition = self._place(lease.partition)
+        error = AcknowledgeError(
+            f"{topic}[{partition}]: the lock of {records} records, of offsets {lease.first}..{lease.last}, "
+            f"is lost ({lease.why_lost}); they are delivered again"
+        )
+        for losses in [one.losses for one in self.confirmations] or [self.losses]:
+            losses.append((lease, error))
+
+
+_LOST_BECAUSE = {
+    "expired": "it ran out",
+    "session": "the session with the broker ended",
+    "moved": "the leader of the partition moved",
+    "topic": "the topic was deleted",
+}
+"""As users are told it."""
 
 
 def outcome_error(outcome: Outcome) -> KshareError | None:
