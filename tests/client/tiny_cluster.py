@@ -94,6 +94,8 @@ class TinyCluster:
         """Nobody who fetches is answered."""
         self.silent_acks = False
         """Nor who acknowledges."""
+        self.delay_s = 0.0
+        """Every answer of a session takes so long."""
         self.talks: list[Conversation] = []
         self.open_connections = 0
 
@@ -162,10 +164,12 @@ class _Node:
             case ShareFetchRequest() if self.cluster.is_silent:
                 await anyio.sleep_forever()
             case ShareFetchRequest():
+                await anyio.sleep(self.cluster.delay_s)
                 return await self._fetch(talk, session, request, error)
             case ShareAcknowledgeRequest() if self.cluster.silent_acks:
                 await anyio.sleep_forever()
             case ShareAcknowledgeRequest():
+                await anyio.sleep(self.cluster.delay_s)
                 return self._acknowledge(talk, session, request)
         raise AssertionError(request)
 
