@@ -37,12 +37,14 @@ class Records:
             one = NextRecord()
         self._spare = None
         one.records = self
-        one.task = current.current_task()
+        task = current.current_task()
+        if one.task is not task:  # a comparison is quicker than to count who knows it
+            one.task = task
         return one
 
     def finish(self, one: NextRecord) -> None:
         """Its record is there: the next `anext` may have it, for not even such a one need be made for each record."""
-        one.records = one.task = None
+        one.records = None
         self._spare = one
 
 

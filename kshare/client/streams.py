@@ -185,7 +185,8 @@ class RecordStream(Records):
         record = self._shelf.next_held()
         if self._is_implicit:
             self._in_hand = record
-            self._task = task
+            if task is not self._task:
+                self._task = task
         return record
 
     async def wait(self, task: object) -> ShareRecord:

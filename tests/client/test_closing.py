@@ -48,7 +48,7 @@ Waiter = Callable[[ShareConsumer], Awaitable[None]]
 
 @pytest.mark.parametrize("wait", WAITERS)
 async def test_who_waits_for_records_is_told_that_the_consumer_was_closed(wait: Waiter) -> None:
-    told: list[ConsumerClosed] = []
+    told: list[BaseException] = []
 
     async def waiter(source: ShareConsumer) -> None:
         with pytest.raises(match="group 'g' was closed") as error:
