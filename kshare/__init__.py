@@ -17,6 +17,7 @@ from kshare.errors import (
     CaptureError,
     ConfigError,
     ConnectionLost,
+    ConsumerClosed,
     CorruptBatchError,
     DecodeError,
     DeserializationFailed,
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from kshare.admin.client import AdminClient
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
+    from kshare.client.deserialize import TypedBatch as ShareBatch
     from kshare.client.observer import Settled
-    from kshare.client.record import ShareBatch, ShareRecord
+    from kshare.client.record import ShareRecord
 
 __all__ = [
     "AcknowledgeError",
@@ -43,6 +45,7 @@ __all__ = [
     "CaptureError",
     "ConfigError",
     "ConnectionLost",
+    "ConsumerClosed",
     "CorruptBatchError",
     "DecodeError",
     "DeserializationFailed",

@@ -120,6 +120,10 @@ class AcknowledgeError(KshareError):
     """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""
 
 
+class ConsumerClosed(KshareError):
+    """The consumer was closed, by whichever task: there is nothing to wait for any more."""
+
+
 class DeserializationFailed(KshareError):
     """A deserializer raised. `record` has the bytes, and can be settled; the text says only where they are."""
 

@@ -11,15 +11,18 @@ works on those all the time; it lies on a desk, and the loop writes it: at once 
 milliseconds while much does, and always before it hands out the next batch, commits or closes. What a loop accepts
 by going on isn't even queued: the desk knows how far it has come.
 
-Records may be settled from any thread. Only one at a time may iterate. `on_settled` and `observer` are called in the
-loop's thread.
+Records may be settled from any thread, and any thread may close the consumer. Only one at a time may iterate: another
+that tries gets an error. `on_settled` and `observer` are called in the loop's thread.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -29,10 +32,12 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import Servers, TopicPartition
 from kshare.client.consumer import ShareConsumer as _Consumer
-from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, ValueT
+from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.errors import KshareError
+from kshare.errors import ConsumerClosed, KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
+
+log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
@@ -74,6 +79,12 @@ class ShareConsumer(Generic[RecordT_co]):
     def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
         self._consumer: _Consumer = _Consumer(bootstrap_servers, **options)
         self._stack: ExitStack | None = None
+        self._closing = threading.Lock()
+        """Held while one thread closes, so that others can wait for that."""
+        self._is_closed = False
+        self._iterating: tuple[threading.Thread, object] | None = None
+        """The thread whose loop has begun and isn't left, and which loop it is."""
+        self._loop_thread = 0
         self._handed: ShareBatch | None = None
         self._in_hand: ShareRecord | ShareBatch | None = None
         self._turn = anyio.Lock()
@@ -81,6 +92,8 @@ class ShareConsumer(Generic[RecordT_co]):
 
     def __enter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        if self._stack is not None:
+            raise KshareError("the consumer is open already: make one for each `with`")
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal())
             stack.callback(
@@ -90,18 +103,40 @@ class ShareConsumer(Generic[RecordT_co]):
             inner.__enter__()
             # What ended the block is of no concern to the loop, where it would come back as part of a group.
             stack.callback(inner.__exit__, None, None, None)
-            self._desk = _Desk(self._portal)
+            self._loop_thread = self._portal.call(threading.get_ident)
+            self._desk = _Desk(self._portal, self._consumer)
             stack.callback(self._portal.call, self._desk.close)
+            self._handed, self._in_hand, self._walk = None, None, iter(())
+            self._is_closed, self._iterating = False, None
             self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left."""
-        stack, self._stack = self._stack, None
-        assert stack is not None, "entered before"
-        stack.__exit__(kind, error, trace)
+        try:
+            self.close()
+        except Exception as problem:
+            if error is None:
+                raise
+            # What ended the block is what the user has to know first.
+            log.error("closing the consumer failed: %s", problem, exc_info=problem)
+
+    def close(self) -> None:
+        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left.
+
+        At the end of `with` it is called for you. Any thread may call it, at any time, and again: all calls return when
+        the consumer is closed. A thread that waits for records gets ConsumerClosed.
+        """
+        if self._stack is not None and threading.get_ident() == self._loop_thread:
+            raise KshareError(
+                "close() waits for the event loop, so observers, who are called by it, can't call it"
+            )
+        with self._closing:
+            stack, self._stack = self._stack, None
+            if stack is not None:
+                self._is_closed = True
+                stack.close()
 
     @property
     def config(self) -> ConsumerConfig:
@@ -114,35 +149,63 @@ class ShareConsumer(Generic[RecordT_co]):
 
     def __iter__(self) -> Iterator[RecordT_co]:
         """Record by record. A loop that was left goes on where it was left, after the record then at hand."""
+        self._require_turn()
         self._give_back()
         records = self._accepting() if self._consumer.is_implicit else self._walking()
         return cast("Iterator[RecordT_co]", records)
 
     def _walking(self) -> Iterator[ShareRecord]:
-        while True:
-            yield from self._walk
-            self._walk = iter(self._next_batch())
+        with self._turn_to_iterate():
+            while True:
+                yield from self._walk
+                self._walk = iter(self._next_batch())
+
+    @contextmanager
+    def _turn_to_iterate(self) -> Iterator[None]:
+        """As long as a loop lasts: until it ends, or is left."""
+        self._require_turn()
+        loop = self._iterating = threading.current_thread(), object()
+        try:
+            yield
+        finally:
+            if self._iterating is loop:
+                self._iterating = None
+
+    def _require_turn(self) -> None:
+        """What another thread works on would be given back, or accepted, by this one's going on."""
+        other = self._iterating[0] if self._iterating else threading.current_thread()
+        if other is not threading.current_thread() and other.is_alive():
+            raise KshareError(
+                f"thread {other.name!r} iterates over this consumer, and only one at a time may: give each thread a "
+                "consumer of its own, or let one iterate and hand records to the others"
+            )
 
     def _accepting(self) -> Iterator[ShareRecord]:
-        while True:
-            passage: _Passage | None = None
-            for record in self._walk:
-                self._in_hand = record
-                passage = passage or self._desk.begin(record)
-                yield record
-                passage.passed = record.offset
-                if not self._desk.is_attended:
-                    self._desk.attend()
-            self._walk = iter(self._next_batch())
+        with self._turn_to_iterate():
+            while True:
+                passage: _Passage | None = None
+                for record in self._walk:
+                    self._in_hand = record
+                    passage = passage or self._desk.begin(record)
+                    yield record
+                    passage.passed = record.offset
+                    if not self._desk.is_attended:
+                        self._desk.attend()
+                self._walk = iter(self._next_batch())
 
-    def batches(self) -> Iterator[ShareBatch]:
+    def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
         """Batch by batch: records of one partition that were acquired together."""
+        self._require_turn()
         self._give_back()
-        while True:
-            batch = self._in_hand = self._next_batch()
-            yield batch
-            if self._consumer.is_implicit:
-                batch.accept()
+        return cast("Iterator[TypedBatch[RecordT_co]]", self._batches())
+
+    def _batches(self) -> Iterator[ShareBatch]:
+        with self._turn_to_iterate():
+            while True:
+                batch = self._in_hand = self._next_batch()
+                yield batch
+                if self._consumer.is_implicit:
+                    self._desk.accept_batch(batch)
 
     def _give_back(self) -> None:
         """A new loop: the last one won't come back for what it had in hand."""
@@ -151,7 +214,7 @@ class ShareConsumer(Generic[RecordT_co]):
             return
         self._desk.end()
         if isinstance(left, ShareBatch):
-            left.release()
+            left.settle_held(RELEASE)
         else:
             self._desk.settle_if_held(left.batch.lease, left.offset, RELEASE)
 
@@ -169,6 +232,7 @@ class ShareConsumer(Generic[RecordT_co]):
 
     def _next_batch(self) -> ShareBatch:
         """One that an interrupted call had fetched already comes first."""
+        self._require_turn()
         if self._handed is None:
             self._run(self._fetch)
         batch, self._handed = self._handed, None
@@ -185,6 +249,8 @@ class ShareConsumer(Generic[RecordT_co]):
 
     def _run(self, function: Callable[[], Awaitable[ReturnT]]) -> ReturnT:
         """In the loop's thread, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
+        if self._is_closed:
+            raise self._closed()
         if self._stack is None:
             raise KshareError("the consumer isn't open: write `with ShareConsumer(...) as consumer:`")
 
@@ -192,28 +258,43 @@ class ShareConsumer(Generic[RecordT_co]):
             self._desk.clear()
             return await function()
 
-        future = self._portal.start_task_soon(run)
+        try:
+            future = self._portal.start_task_soon(run)
+        except RuntimeError as error:  # its loop has ended meanwhile
+            raise self._closed() from error
         try:
             return future.result()
+        except CancelledError as error:
+            raise self._closed() from error
         finally:
             future.cancel()
+
+    def _closed(self) -> ConsumerClosed:
+        return ConsumerClosed(
+            f"the consumer of group {self.config.group!r} was closed; open another one to go on"
+        )
 
 
 class _Passage:
     """How far a loop has come in a lease. The user's thread moves `passed`, the loop's everything else."""
 
-    __slots__ = ("_lease", "_next", "passed")
+    __slots__ = ("_batch", "_consumer", "_next", "passed")
 
-    def __init__(self, first: ShareRecord) -> None:
-        self._lease = first.batch.lease
+    def __init__(self, first: ShareRecord, consumer: _Consumer) -> None:
+        self._batch = first.batch
+        self._consumer = consumer
         self._next = first.offset
         self.passed = first.offset - 1
         """The last offset that the loop came back from."""
 
     def accept(self, last: int, kind: int = ACCEPT) -> None:
         """Up to this one, what isn't decided."""
+        lease = self._batch.lease
         for offset in range(self._next, last + 1):
-            self._lease.decide_if_held(offset, kind)
+            lease.decide_if_held(offset, kind)
+        lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
+        if lost:
+            self._consumer.on_too_late(self._batch, lost)
         self._next = max(self._next, last + 1)
 
     @property
@@ -227,6 +308,14 @@ _decide_if_held: _Decide = Lease.decide_if_held
 _accept: _Decide = _Passage.accept
 
 
+def _accept_batch(subject: tuple[_Consumer, ShareBatch], _offset: int, kind: int) -> None:
+    consumer, batch = subject
+    lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
+    batch.lease.decide_held(kind)
+    if lost:
+        consumer.on_too_late(batch, lost)
+
+
 def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
     lease.decide_held(kind)
 
@@ -237,8 +326,9 @@ class _Desk:
     Each is a function, what it is called on, an offset and a type: so thousands wait cheaply, in the order they came.
     """
 
-    def __init__(self, portal: BlockingPortal) -> None:
+    def __init__(self, portal: BlockingPortal, consumer: _Consumer) -> None:
         self._portal = portal
+        self._consumer = consumer
         self._decided: deque[tuple[_Decide, Any, int, int]] = deque()
         self._passage: _Passage | None = None
         self._is_closed = False
@@ -258,6 +348,11 @@ class _Desk:
         self._decided.append((_decide_if_held, lease, offset, kind))
         self.attend()
 
+    def accept_batch(self, batch: ShareBatch) -> None:
+        """A loop came back from it: what of it is lost is told, not raised."""
+        self._decided.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
+        self.attend()
+
     def settle_all(self, lease: Lease, kind: int) -> None:
         self._decided.append((_decide_all, lease, 0, kind))
         self.attend()
@@ -265,7 +360,7 @@ class _Desk:
     def begin(self, first: ShareRecord) -> _Passage:
         """A loop came to this record, and accepts what it passes from here on."""
         self.end()
-        self._passage = _Passage(first)
+        self._passage = _Passage(first, self._consumer)
         return self._passage
 
     def end(self) -> None:

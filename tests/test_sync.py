@@ -13,7 +13,15 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from kshare import AcknowledgeError, ConfigError, ConnectionLost, DeserializationFailed, KshareError, sync
+from kshare import (
+    AcknowledgeError,
+    ConfigError,
+    ConnectionLost,
+    ConsumerClosed,
+    DeserializationFailed,
+    KshareError,
+    sync,
+)
 from kshare.client.observer import Event, Finished, Settled
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
 from tests.client.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
@@ -323,3 +331,99 @@ async def test_ctrl_c_ends_the_waiting_and_loses_nothing() -> None:
                 assert b"KeyboardInterrupt" in await process.stderr.receive()
         assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
         assert cluster.topics["t"].states == [ACCEPTED, ACCEPTED, AVAILABLE]
+
+
+async def test_any_thread_may_close_and_who_waits_is_told() -> None:
+    told = []
+
+    def work(consumer: sync.ShareConsumer) -> None:
+        def wait() -> None:
+            try:
+                for _ in consumer:
+                    pass
+            except KshareError as error:
+                told.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not consumer._iterating:
+            pass
+        closing = [threading.Thread(target=consumer.close) for _ in range(2)]
+        for thread in closing:
+            thread.start()
+        for thread in [*closing, waiting]:
+            thread.join()
+        consumer.close()
+        for late in (consumer.commit, lambda: next(iter(consumer)), lambda: consumer.subscribe(["t"])):
+            with pytest.raises(ConsumerClosed, match="group 'g' was closed"):
+                late()
+
+    async with filled(0).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
+    assert [type(error) for error in told] == [ConsumerClosed]
+
+
+async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            if record.offset == 1:
+                consumer.close()
+                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                    record.accept()
+                break
+
+    async with filled(3).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
+
+
+async def test_a_second_thread_that_iterates_is_refused_as_long_as_the_first_does() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        told: list[Any] = []
+
+        def iterate() -> None:
+            for ways in (consumer, consumer.batches):
+                try:
+                    next(iter(ways) if ways is consumer else ways())  # type: ignore[operator]
+                except KshareError as error:
+                    told.append(str(error))
+
+        for record in consumer:
+            if record.offset == 1:
+                other = threading.Thread(target=iterate)
+                other.start()
+                other.join()
+                break
+        assert len(told) == 2
+        assert "only one at a time" in told[0]
+        other = threading.Thread(target=lambda: told.append(next(iter(consumer)).offset))
+        other.start()
+        other.join()
+        assert told[2] == 2
+
+    async with filled(4).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states[0] == ACCEPTED
+        assert ACCEPTED not in cluster.topics["t"].states[1:]
+
+
+async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_not() -> None:
+    outcomes: list[Settled] = []
+
+    def work(consumer: sync.ShareConsumer) -> None:
+        batches = consumer.batches()
+        batch = next(batches)
+        holdings = consumer._consumer._holdings
+        assert holdings is not None
+        anyio.from_thread.run(cluster.hang_up)
+        while not holdings.losses:
+            pass
+        with pytest.raises(AcknowledgeError, match=r"t\[0\]@0\.\.1 can't .* its lease is over \(the session"):
+            batch.accept()
+        assert next(batches).delivery_count == 2
+        assert consumer.commit().keys() == {("t", 0)}
+
+    async with filled(2).running() as cluster:
+        await in_thread(work, cluster, on_settled=outcomes.append)
+    assert [list(one.ranges()) for one in outcomes if one.error] == [[(0, 1, "accept")]]

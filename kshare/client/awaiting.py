@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from typing import Any, Self
 
+import kshare.client.current as current
 from kshare.client.record import ShareRecord
 
 
@@ -19,12 +20,12 @@ class Records:
     def __init__(self) -> None:
         self._spare: NextRecord | None = None
 
-    def take(self) -> ShareRecord | None:
-        """The next record, if nothing has to be waited for."""
+    def take(self, task: object) -> ShareRecord | None:
+        """The next record for this task, if nothing has to be waited for."""
         raise NotImplementedError
 
-    async def wait(self) -> ShareRecord:
-        """The next record, when it is there."""
+    async def wait(self, task: object) -> ShareRecord:
+        """The next record for this task, when it is there."""
         raise NotImplementedError
 
     def __aiter__(self) -> Self:
@@ -36,6 +37,9 @@ class Records:
             one = NextRecord()
         self._spare = None
         one.records = self
+        task = current.current_task()
+        if one.task is not task:  # a comparison is quicker than to count who knows it
+            one.task = task
         return one
 
     def finish(self, one: NextRecord) -> None:
@@ -50,11 +54,13 @@ class NextRecord:
     Like a coroutine it does nothing before it is awaited, and may be awaited once.
     """
 
-    __slots__ = ("_waiting", "records")
+    __slots__ = ("_waiting", "records", "task")
 
     def __init__(self) -> None:
         self.records: Records | None = None
         """None once it has been awaited."""
+        self.task: object = None
+        """Who asks: the task that called `anext`, though another may await it for that one."""
         self._waiting: Coroutine[Any, Any, ShareRecord] | None = None
 
     def __await__(self) -> Generator[Any, Any, ShareRecord]:
@@ -85,7 +91,7 @@ class NextRecord:
         records = self.records
         if records is None:
             return None
-        record = records.take()
+        record = records.take(self.task)
         if record is not None:
             records.finish(self)
         return record
@@ -94,6 +100,6 @@ class NextRecord:
         if self._waiting is None:
             if self.records is None:
                 raise RuntimeError("it has been awaited already")
-            self._waiting = self.records.wait()
-            self.records = None
+            self._waiting = self.records.wait(self.task)
+            self.records = self.task = None
         return self._waiting

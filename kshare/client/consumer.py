@@ -10,23 +10,26 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import closing
+from threading import get_ident
 from types import TracebackType
-from typing import Any, Generic, Self, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
 from anyio.lowlevel import checkpoint
 
+from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, topic_names
-from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, ValueT
+from kshare.client.confirmation import Confirmation, note
+from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
 from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
-from kshare.errors import KshareError, RequestTimedOut
+from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
@@ -34,6 +37,9 @@ from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.state.leases import LeaseKeeper
 
+log = logging.getLogger("kshare.client")
+
+TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
 Servers = str | Iterable[str] | None
 _RENEWING_VERSION = 2
@@ -77,34 +83,54 @@ class ShareConsumer(Generic[RecordT_co]):
         self._settings = self.config.net_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
-        self._shelf = Shelf()
+        self._shelf = Shelf(self._offer)
+        self._queue: list[object] = []
+        """Those who wait for records, in the order they came."""
+        self._background: Background | None = None
+        self._thread = 0
+        """In which the event loop runs."""
 
     async def __aenter__(self) -> Self:
         """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        if self._background is not None and not self._background.is_over:
+            raise KshareError("the consumer is open already: make one for each `async with`")
         warn_if_slow()
-        self._tasks: TaskGroup = await anyio.create_task_group().__aenter__()
-        try:
-            await self._tasks.start(self._live)
-        except BaseException as error:
-            await self._leave(type(error), error, error.__traceback__)
-            raise
+        self._background = Background(self._live, self._on_end)
+        await self._background.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left."""
-        with anyio.move_on_after(self.config.close_timeout, shield=True):
-            await self._member.close()
-        self._life.cancel()
-        return await self._leave(kind, error, trace)
+    ) -> None:
+        try:
+            await self.close()
+        except Exception as problem:
+            if error is None:
+                raise
+            # What ended the block is what the user has to know first.
+            log.error("closing the consumer failed: %s", problem, exc_info=problem)
 
-    async def _live(self, *, task_status: TaskStatus[None]) -> None:
-        """All that goes on in the background, until `_life` is cancelled.
+    async def close(self) -> None:
+        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left.
+
+        At the end of `async with` it is called for you. Any task may call it, at any time, and again: all calls return
+        when the consumer is closed. Tasks that wait for records, or will, get ConsumerClosed.
+        """
+        background = self._background
+        if background is None:
+            return
+        background.stop()
+        self._shelf.clear()
+        if self._holdings is not None:
+            self._holdings.arrived.set()
+        await background.join()
+
+    async def _live(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
+        """All that goes on in the background.
 
         Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
         """
-        with closing(self._reporter.log), anyio.CancelScope() as self._life:
+        with closing(self._reporter.log):
             async with Pool(self._settings) as pool:
                 connection = await pool.get_in()
                 require_share_groups(connection)
@@ -124,63 +150,86 @@ class ShareConsumer(Generic[RecordT_co]):
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
                     self._holdings = holdings
-                    self._life.shield = True
+                    self._thread = get_ident()
                     tasks.start_soon(self._member.run)
-                    task_status.started()
+                    on_started()
+                    await stopping.wait()
+                    with anyio.move_on_after(self.config.close_timeout) as limit:
+                        await self._member.close()
+                    if limit.cancelled_caught:
+                        log.warning(
+                            "group %s: not everything was settled within close_timeout (%g s); it is delivered again",
+                            self.config.group,
+                            self.config.close_timeout,
+                        )
+                    tasks.cancel_scope.cancel()
 
-    async def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        if error is None or isinstance(error, Exception):
-            # Without the error, so that it goes on as it is and not as part of a group.
-            await self._tasks.__aexit__(None, None, None)
-            return None
-        return await self._tasks.__aexit__(kind, error, trace)
+    def _on_end(self) -> None:
+        """Whoever still waits has nothing to wait for."""
+        if self._holdings is not None:
+            self._holdings.arrived.set()
+            self._holdings.tell()
 
     def __aiter__(self) -> AsyncIterator[RecordT_co]:
-        """Record by record."""
+        """Record by record.
+
+        Any number of tasks may loop over one consumer, each with an `async for` of its own: they share what is there.
+        """
         self._held()
         stream = RecordStream(self, self._shelf, is_implicit=self.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
-    def batches(self) -> BatchStream:
+    def batches(self) -> AsyncIterator[TypedBatch[RecordT_co]]:
         """Batch by batch: records of one partition that were acquired together."""
         self._held()
-        return BatchStream(self, self._shelf, is_implicit=self.is_implicit)
+        stream = BatchStream(self, self._shelf, is_implicit=self.is_implicit)
+        return cast("AsyncIterator[TypedBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
-        """Wait until everything acknowledged so far is confirmed or refused; says which, by partition, since last time.
+        """Wait until what was acknowledged before this call is confirmed or refused; says which, by partition.
 
-        Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
+        What became known since the last commit is told, too: other outcomes, and records in your hands whose lock was
+        lost. Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
         """
         holdings = self._held()
+        confirmation = Confirmation(self._member.leases)
+        confirmation.results, holdings.results = holdings.results, {}
+        confirmation.losses, holdings.losses = holdings.losses, []
+        holdings.confirmations.append(confirmation)
         holdings.committers += 1
         holdings.has_committed = True
         is_clear = False
         try:
             self._member.speak()
             with anyio.move_on_after(self.config.request_timeout):
-                while not self._member.is_clear:
+                while not confirmation.is_clear:
                     if self._member.failure:
                         raise self._member.failure
+                    self._require_background()
                     await holdings.listen().wait()
                 is_clear = True
             if not is_clear:
                 raise RequestTimedOut(
                     "acknowledgements weren't confirmed in time; what became of them is open"
                 )
+        except BaseException:
+            # The next commit is to tell it.
+            for partition, error in confirmation.results.items():
+                note(holdings.results, partition, error)
+            holdings.losses += confirmation.losses
+            raise
         finally:
             holdings.committers -= 1
-        results, holdings.results = holdings.results, {}
+            holdings.confirmations.remove(confirmation)
         return {
             (self._member.name_of(topic_id) or topic_id.hex(), number): error
-            for (topic_id, number), error in results.items()
+            for (topic_id, number), error in confirmation.all_results().items()
         }
 
     @property
     def member_id(self) -> str:
         """What the group calls this member, once the consumer is open."""
-        self._held()
+        self._opened()
         return self._member.member_id
 
     @property
@@ -205,7 +254,7 @@ class ShareConsumer(Generic[RecordT_co]):
     @property
     def can_renew(self) -> bool:
         """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
-        return self._held().keeper.can_renew
+        return self._opened().keeper.can_renew
 
     def hold_at_most(self, records: int) -> None:
         """So many from now on, instead of `max_records`. What is held stays."""
@@ -217,19 +266,57 @@ class ShareConsumer(Generic[RecordT_co]):
         """How many records may go by before everything else has to run again."""
         return self._held().pace.within(_STRETCH_S)
 
-    async def next_batch(self) -> ShareBatch:
+    async def next_batch(self) -> TypedBatch[RecordT_co]:
         """Records of one partition that were acquired together; what `batches` gives, without accepting anything."""
+        return cast("TypedBatch[RecordT_co]", await self._in_turn(self._take_batch))
+
+    async def open_batch(self) -> None:
+        """Until there are records on the shelf that all record loops take from."""
+        await self._in_turn(self._has_opened)
+
+    def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
+        rest = self._shelf.next_rest()
+        return holdings.next_batch() if rest is None else rest
+
+    def _has_opened(self, holdings: Holdings) -> bool | None:
+        if not self._shelf.has_opened:
+            batch = holdings.next_batch()
+            if batch is None:
+                return None
+            self._shelf.put(batch)
+        return True
+
+    async def _in_turn(self, take: Callable[[Holdings], TakenT | None]) -> TakenT:
+        """What `take` finds; who has waited longest takes first."""
         holdings = self._held()
         await checkpoint()
-        while True:
-            batch = holdings.next_batch()
-            if batch:
-                return batch
-            if self._member.failure:
-                raise self._member.failure
-            await self._arrival(holdings)
+        place = object()
+        self._queue.append(place)
+        try:
+            while True:
+                self._held()
+                self._shelf.give_back()
+                taken = take(holdings) if self._queue[0] is place else None
+                if taken is not None:
+                    return taken
+                await self._arrival(holdings)
+        finally:
+            self._queue.remove(place)
+            if self._queue:
+                holdings.arrived.set()
+
+    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+        """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
+        self._opened().on_too_late(batch.lease, lost)
+
+    def _offer(self) -> None:
+        """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""
+        if self._holdings is not None and self._holdings.askers and self._thread == get_ident():
+            self._holdings.arrived.set()
 
     async def _arrival(self, holdings: Holdings) -> None:
+        if self._member.failure:
+            raise self._member.failure
         if holdings.arrived.is_set():
             holdings.arrived = anyio.Event()
         holdings.askers += 1
@@ -244,9 +331,22 @@ class ShareConsumer(Generic[RecordT_co]):
         return self.config.acknowledgement == "implicit"
 
     def _held(self) -> Holdings:
+        holdings = self._opened()
+        self._require_background(is_to_stay=True)
+        return holdings
+
+    def _opened(self) -> Holdings:
         if self._holdings is None:
             raise KshareError("the consumer isn't open: write `async with ShareConsumer(...) as consumer:`")
         return self._holdings
+
+    def _require_background(self, *, is_to_stay: bool = False) -> None:
+        background = self._background
+        if background is None or background.is_over or (is_to_stay and background.is_stopping):
+            raise ConsumerClosed(
+                f"the consumer of group {self.config.group!r} was closed: what it held is released; "
+                "open another one to go on"
+            )
 
 
 def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:

@@ -7,11 +7,11 @@ others of its batch along. Never logs what is in a record: that may be anybody's
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from kshare.client.observer import Poisoned, Reporter
-from kshare.client.record import ShareRecord
+from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
 
@@ -36,6 +36,18 @@ class ReadRecord(ShareRecord, Generic[KeyT, ValueT]):
 
     key: KeyT  # type: ignore[assignment]
     value: ValueT  # type: ignore[assignment]
+
+
+if TYPE_CHECKING:
+
+    class TypedBatch(ShareBatch, Generic[RecordT_co]):
+        """A ShareBatch, as a type checker sees it: of these records. Compiled classes can't be generic themselves."""
+
+        def __iter__(self) -> Iterator[RecordT_co]:  # type: ignore[override]
+            ...
+
+else:
+    TypedBatch = ShareBatch
 
 
 class Reader:

@@ -215,6 +215,11 @@ class NodeSession:
         except KshareError as error:
             self._log(logging.INFO, f"the session with node {self.node} could not be closed cleanly", error)
         finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """The session is over, closed or not: whoever waits for an outcome is told that it is open."""
+        if self.session.is_open or self.session.is_busy or self.books:
             self._lose("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:

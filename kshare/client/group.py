@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from kshare.net.pool import Pool
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Message, Request
 from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
-from kshare.state.lease import Partition
+from kshare.state.lease import Lease, Partition
 from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
 from kshare.state.session import Leader, ShareSession
 
@@ -39,6 +39,8 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
+_SHARE_OF_SESSIONS = 0.5
+"""Of the time to close in: the rest is for leaving the group."""
 
 
 def new_member_id() -> str:
@@ -59,7 +61,7 @@ class GroupMember:
         member_id: str | None = None,
     ) -> None:
         """With the id of one that died, this member takes its place at once; else that waits for a time-out."""
-        self.failure: KshareError | None = None
+        self.failure: Exception | None = None
         self.topics = config.topics
         self._config = config
         self._pool = pool
@@ -110,22 +112,58 @@ class GroupMember:
             tasks.start_soon(self._keep, self._refresh_metadata)
 
     async def close(self) -> None:
-        """Settle what was acknowledged, give the rest back, leave the group."""
+        """Settle what was acknowledged, release the rest, leave the group.
+
+        The group is left when all sessions are closed. A broker that doesn't answer holds that up for a part of
+        `close_timeout` only. What goes wrong is raised at the end: nothing of it keeps the rest from being done.
+        """
+        settled = anyio.Event()
+        problems: list[Exception] = []
+
+        async def close_nodes() -> None:
+            async with anyio.create_task_group() as nodes:
+                for number, node in list(self._nodes.items()):
+                    nodes.start_soon(self._close_node, number, node, problems)
+            settled.set()
+
         async with anyio.create_task_group() as tasks:
-            for number, node in self._nodes.items():
-                tasks.start_soon(self._close_node, number, node)
+            tasks.start_soon(close_nodes)
+            with anyio.move_on_after(self._config.close_timeout * _SHARE_OF_SESSIONS):
+                await settled.wait()
+            try:
+                await self._leave()
+            except Exception as error:
+                problems.append(error)
+        self._report_assignment({})
+        for other in problems[1:]:
+            log.error("another error while the consumer was closed", exc_info=other)
+        if problems:
+            raise problems[0]
+
+    async def _leave(self) -> None:
         self._membership.leave(anyio.current_time())
         try:
             while self._membership.state is not State.LEFT:
                 await self._heartbeat()
         except KshareError as error:
-            log.info("the group wasn't left in good order: %s", error)
-        self._report_assignment({})
+            log.info("failed to leave the group cleanly: %s", error)
 
-    async def _close_node(self, number: int, node: NodeSession) -> None:
+    async def _close_node(self, number: int, node: NodeSession, problems: list[Exception]) -> None:
         node.stop()
-        await self._ended[number].wait()
-        await node.close()
+        try:
+            await self._ended[number].wait()
+            await node.close()
+        except Exception as error:
+            problems.append(error)
+        finally:
+            node.abandon()
+
+    @property
+    def leases(self) -> Iterator[Lease]:
+        """All that sessions hold."""
+        for node in self._nodes.values():
+            for acks in node.books.values():
+                yield from acks.leases
 
     # --- tasks
 
@@ -134,7 +172,7 @@ class GroupMember:
         while self.failure is None and self._membership.state is not State.LEFT:
             try:
                 wake_at = await step()
-            except KshareError as error:
+            except Exception as error:
                 self._fail(error)
                 return
             self._reporter.log.tell_due()
@@ -263,7 +301,7 @@ class GroupMember:
     async def _run_node(self, number: int, node: NodeSession) -> None:
         try:
             await node.run()
-        except KshareError as error:
+        except Exception as error:
             self._fail(error)
         finally:
             self._ended[number].set()
@@ -295,8 +333,10 @@ class GroupMember:
             return error
         return refusal(error.code, f"share group '{self._config.group}'", right, self._pool.settings)
 
-    def _fail(self, error: KshareError) -> None:
+    def _fail(self, error: Exception) -> None:
         """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
+        if not isinstance(error, KshareError):
+            log.error("an unexpected error in the background of the consumer", exc_info=error)
         self.failure = error
         self._holdings.arrived.set()
         self._holdings.tell()

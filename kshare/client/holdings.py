@@ -14,6 +14,7 @@ import anyio
 
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.config import MOST_BYTES
+from kshare.client.confirmation import Confirmation, Loss, Results, note
 from kshare.client.observer import (
     Finished,
     LeaseLost,
@@ -24,15 +25,16 @@ from kshare.client.observer import (
     Skipped,
 )
 from kshare.client.record import Reads, ShareBatch
-from kshare.errors import BrokerError, ConnectionLost, KshareError
+from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.net.clock import suspended_s
-from kshare.protocol.error_codes import error_name
+from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
+from kshare.state.session import AckRange
 
 _SUSPENDED_S = 0.01
 """Less is the noise of reading two clocks."""
@@ -64,10 +66,14 @@ class Holdings:
         """Tasks of the user's that wait for a batch."""
         self.committers = 0
         """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
+        self.confirmations: list[Confirmation] = []
+        """What each of those waits for, where they don't wait for everything."""
         self.has_committed = False
         """Somebody did, and may do so again any moment."""
-        self.results: dict[Partition, KshareError | None] = {}
+        self.results: Results = {}
         """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
+        self.losses: list[Loss] = []
+        """Likewise: leases that were lost with records in the user's hands of which nothing was said."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self.reporter = reporter or Reporter()
@@ -149,6 +155,7 @@ class Holdings:
         for acquired in brought.acquired:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
+            self._note_losses_to(lease, acks)
             self._on_lost_to_itself(acks.partition, *acks.add(lease))
             self.keeper.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             arrival = Arrival(topic, lease, brought)
@@ -159,6 +166,14 @@ class Holdings:
             if lease.undecided:
                 self._waiting.append(arrival)
                 self.arrived.set()
+
+    def _note_losses_to(self, lease: Lease, acks: PartitionAcks) -> None:
+        """What the user still has of records that came again."""
+        for older in acks.leases if lease.delivery_count > 1 else ():
+            held = older.runs_within(lease.first, lease.last, HELD, HELD)
+            if held and self.keeper.handed_at(older) is not None:
+                older.why_lost = _LOST_BECAUSE["expired"]
+                self._note_lost(older, sum(end - start for start, end in held))
 
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
@@ -263,8 +278,8 @@ class Holdings:
                 self.reporter.log.records(logging.WARNING, cause, *place, records)
                 for lease in outcome.not_renewed:
                     self.keeper.on_not_renewed(lease)
-            elif error or outcome.partition not in self.results:
-                self.results[outcome.partition] = error
+            else:
+                self._note_outcome(outcome, error)
             if self.reporter.wants_outcomes:
                 place = self._place(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
@@ -273,6 +288,21 @@ class Holdings:
             if error is None and self.memory:
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
+
+    def _note_outcome(self, outcome: Outcome, error: KshareError | None) -> None:
+        """For the commits that wait for it, otherwise for the next one."""
+        ranges = [(ack.first, ack.last) for ack in outcome.ranges]
+        # Every one of them is to hear of it: no short cut.
+        heard = [one.on_outcome(outcome.partition, ranges, error) for one in self.confirmations]
+        if not any(heard):
+            note(self.results, outcome.partition, error)
+        if self.confirmations:
+            self.tell()
+
+    def on_too_late(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
+        """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""
+        ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
+        self.on_outcomes([Outcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
 
     def forget(self, acks: PartitionAcks) -> None:
         """Leases that are done, settled or lost."""
@@ -342,12 +372,35 @@ class Holdings:
                 records = lease.count(HELD) + lease.count_between(ACCEPT, RENEW)
                 if records:
                     self._log_lease("lock expired; will be redelivered", lease, records)
-            if records:
-                self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+            if not records:
+                continue
+            lease.why_lost = _LOST_BECAUSE.get(why, why)
+            if lease.undecided and self.keeper.handed_at(lease) is not None:
+                self._note_lost(lease, lease.undecided)
+            self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
 
     def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
         place = self._place(lease.partition)
         self.reporter.log.records(logging.WARNING, cause, *place, records, lease.first, lease.last)
+
+    def _note_lost(self, lease: Lease, records: int) -> None:
+        """Records in the user's hands, of which nothing was said yet: the next commit says so, and those that wait."""
+        topic, partition = self._place(lease.partition)
+        error = AcknowledgeError(
+            f"{topic}[{partition}]: the lock of {records} records, of offsets {lease.first}..{lease.last}, "
+            f"is lost ({lease.why_lost}); they are delivered again"
+        )
+        for losses in [one.losses for one in self.confirmations] or [self.losses]:
+            losses.append((lease, error))
+
+
+_LOST_BECAUSE = {
+    "expired": "it ran out",
+    "session": "the session with the broker ended",
+    "moved": "the leader of the partition moved",
+    "topic": "the topic was deleted",
+}
+"""As users are told it."""
 
 
 def outcome_error(outcome: Outcome) -> KshareError | None:

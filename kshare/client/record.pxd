@@ -16,6 +16,7 @@ cdef class ShareBatch:
     cdef readonly object topic
     cdef readonly Lease lease
     cdef readonly list batches, spans
+    cdef bint _is_part
     cdef readonly object reader
     cdef public object desk
     cdef public bint can_renew
@@ -29,6 +30,7 @@ cdef class Handles:
     cdef Lease _lease
     cdef object _reader, _kind
     cdef Py_ssize_t _next_batch
+    cdef int64_t _reached
     cdef RecordWalk _walk
     cdef ShareRecord _given, _before
 

@@ -15,7 +15,7 @@ from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
 from kshare.protocol.uncopied import refuse_copy
-from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, Lease
+from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, SENT, Lease
 
 
 class Reads(Protocol):
@@ -100,7 +100,7 @@ class ShareRecord(Record):
 class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
-    __slots__ = ("batches", "can_renew", "desk", "lease", "reader", "spans", "topic")
+    __slots__ = ("_is_part", "batches", "can_renew", "desk", "lease", "reader", "spans", "topic")
 
     def __init__(self, topic: str, lease: Lease, batches: list[Batch], reader: Reads | None = None) -> None:
         self.topic = topic
@@ -113,6 +113,8 @@ class ShareBatch:
         """Whether the broker knows how."""
         self.spans = held_spans(lease)
         """What was there to be handed out: first and last offset of each stretch."""
+        self._is_part = False
+        """Others of its lease were handed out apart from it."""
 
     @property
     def partition(self) -> int:
@@ -121,6 +123,10 @@ class ShareBatch:
     @property
     def delivery_count(self) -> int:
         return self.lease.delivery_count
+
+    def __class_getitem__(cls, item: object) -> type:
+        """`ShareBatch[...]` says of which records, to type checkers alone."""
+        return cls
 
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self.spans)
@@ -140,7 +146,10 @@ class ShareBatch:
         return found
 
     def accept(self) -> None:
-        """All that isn't settled yet; likewise the next three."""
+        """All records that aren't settled yet; likewise the next three.
+
+        Raises AcknowledgeError when some of them are lost; those that aren't have been settled then.
+        """
         self._settle_all(ACCEPT)
 
     def release(self) -> None:
@@ -167,22 +176,89 @@ class ShareBatch:
         else:
             is_settled = self.desk.settle(self.lease, offset, kind)
         if not is_settled:
-            raise AcknowledgeError(
-                f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
-                "it was acknowledged before, or its lease is over and the broker has given it to somebody else"
+            lost = self.lost_spans(offset, offset)
+            raise (
+                self._too_late(lost)
+                if lost
+                else AcknowledgeError(
+                    f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
+                    "its acknowledgement has been sent already"
+                )
             )
 
-    def _settle_all(self, kind: int) -> None:
-        if self.desk is None:
+    def settle_held(self, kind: int) -> None:
+        """All that is still undecided; what is lost is left out."""
+        if self._is_part:
+            if kind == RENEW:  # which is a lease's
+                self.lease.decide_held(RENEW)
+            for first, last in self.spans if kind != RENEW else ():
+                for offset in range(first, last + 1):
+                    self.lease.decide_if_held(offset, kind)
+        elif self.desk is None:
             self.lease.decide_held(kind)
         else:
             self.desk.settle_all(self.lease, kind)
+
+    @property
+    def is_held(self) -> bool:
+        """Something of it is still undecided."""
+        lease = self.lease
+        for first, last in self.spans:
+            for offset in range(first, last + 1):
+                if lease.is_held(offset):
+                    return True
+        return False
+
+    def lost_spans(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Which of these offsets can't be acknowledged since their lock is lost."""
+        lease = self.lease
+        return [
+            (lease.first + start, lease.first + end - 1)
+            for start, end in lease.runs_within(first, last, LOST, LOST)
+        ]
+
+    def _settle_all(self, kind: int) -> None:
+        lost: list[tuple[int, int]] = []
+        for first, last in self.spans:
+            lost += self.lost_spans(first, last)
+        self.settle_held(kind)
+        if lost:
+            raise self._too_late(lost)
+
+    def _too_late(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
+        offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
+        why = self.lease.why_lost or "the lock ran out, or the broker refused an acknowledgement"
+        self.lease.is_loss_told = True
+        return AcknowledgeError(
+            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why}). "
+            "What wasn't accepted in time is delivered again"
+        )
+
+    def rest_behind(self, offset: int) -> ShareBatch | None:
+        """Splits off what is still held behind this offset, for somebody else; None if there is nothing."""
+        lease = self.lease
+        held = sorted(
+            run
+            for state in (HELD, RENEW, SENT | RENEW)
+            for run in lease.runs_within(offset + 1, lease.last, state, state)
+        )
+        if not held:
+            return None
+        rest = ShareBatch(self.topic, lease, self.batches, self.reader)
+        rest.desk, rest.can_renew = self.desk, self.can_renew
+        rest.spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
+        self.spans = [(first, min(last, offset)) for first, last in self.spans if first <= offset]
+        self._is_part = rest._is_part = True
+        return rest
 
     def __reduce__(self) -> NoReturn:
         refuse_copy(self, "take its values(), and settle it where it was consumed")
 
     def __repr__(self) -> str:
-        return f"ShareBatch({self.topic}[{self.partition}]@{self.lease.first}..{self.lease.last})"
+        first, last = (
+            (self.spans[0][0], self.spans[-1][1]) if self.spans else (self.lease.first, self.lease.last)
+        )
+        return f"ShareBatch({self.topic}[{self.partition}]@{first}..{last})"
 
 
 class Handles:
@@ -191,7 +267,17 @@ class Handles:
     A record that nobody knows any more becomes the next one but one: to make each anew took as long as to read it.
     """
 
-    __slots__ = ("_batch", "_before", "_given", "_kind", "_lease", "_next_batch", "_reader", "_walk")
+    __slots__ = (
+        "_batch",
+        "_before",
+        "_given",
+        "_kind",
+        "_lease",
+        "_next_batch",
+        "_reached",
+        "_reader",
+        "_walk",
+    )
 
     def __init__(self, batch: ShareBatch) -> None:
         self._batch = batch
@@ -202,6 +288,8 @@ class Handles:
         self._walk: RecordWalk | None = None
         self._given: ShareRecord | None = None
         """The last, which whoever asks for the next mostly has at hand; and the one before it."""
+        self._reached = batch.lease.first - 1
+        """The last offset that was looked at."""
         self._before: ShareRecord | None = None
 
     def __iter__(self) -> Handles:
@@ -226,6 +314,7 @@ class Handles:
                 return None
             record = self._blank()
             while walk.step(record):
+                self._reached = record.offset
                 if self._lease.is_held(record.offset):
                     record.batch = self._batch
                     if self._reader is None:
@@ -246,6 +335,10 @@ class Handles:
         for offset in range(first, min(batch.last_offset, self._lease.last) + 1):
             if self._lease.is_held(offset):
                 self._batch.settle(offset, RELEASE)
+
+    def rest(self) -> ShareBatch | None:
+        """What hasn't been handed out yet, as a batch of its own: this walk is at its end then."""
+        return self._batch.rest_behind(self._reached)
 
     def _blank(self) -> ShareRecord:
         """To be filled: what a reader makes of a record is its own, so its records are always new."""

@@ -1,6 +1,7 @@
 # C types for streams.py. A coroutine keeps its variables in an object of its own: they can't have C types from here.
 
 cimport cython
+cimport kshare.client.current as current
 cimport kshare.client.shortcut as shortcut
 from kshare.client.awaiting cimport NextRecord, Records
 from kshare.client.record cimport Handles, ShareBatch, ShareRecord
@@ -9,27 +10,33 @@ from kshare.client.record cimport Handles, ShareBatch, ShareRecord
 @cython.final
 cdef class Shelf:
     cdef list _opened, _left
+    cdef object _offer
 
     @cython.locals(handles=Handles)
     cpdef ShareRecord next_held(self)
 
+    cpdef give_back(self)
+
 
 @cython.final
 cdef class BatchStream:
-    cdef object _source
-    cdef bint _is_implicit
+    cdef object _source, _task
+    cdef bint _is_implicit, _is_asked
     cdef Shelf _shelf
     cdef ShareBatch _in_hand
 
 
 cdef class RecordStream(Records):
-    cdef object _source
-    cdef bint _is_implicit
+    cdef object _source, _task
+    cdef bint _is_implicit, _is_asked
     cdef ShareRecord _in_hand
     cdef Shelf _shelf
     cdef Py_ssize_t _left
 
-    cpdef ShareRecord take(self)
+    cpdef ShareRecord take(self, object task)
 
     @cython.locals(record=ShareRecord)
-    cdef _put_down(self)
+    cdef _put_down(self, object task)
+
+    @cython.locals(lost=list)
+    cdef _on_settled_before(self, ShareRecord record)

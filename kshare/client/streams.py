@@ -2,7 +2,9 @@
 
 Classes and not async generators: those, left by a `break`, would have to be closed by hand on trio.
 In implicit mode what was handed out is accepted when the next is asked for, and at no other moment. However a loop is
-left, what it had in hand isn't accepted: it is given back when the next loop begins, or the consumer is closed.
+left, what it had in hand isn't accepted: it is given back when any loop next asks for records, or when the consumer is
+closed. So in implicit mode an iterator serves one task at a time: another that asked would accept what the first works
+on.
 
 Compiled through `streams.pxd`: a record that is there is taken without a coroutine (see `awaiting`). So that such a
 loop doesn't keep everybody else from running, it lets them every so many records.
@@ -10,13 +12,16 @@ loop doesn't keep everybody else from running, it lets them every so many record
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
+import kshare.client.current as current
 import kshare.client.shortcut as shortcut
 from kshare.client.awaiting import NextRecord, Records
 from kshare.client.record import Handles, ShareBatch, ShareRecord
+from kshare.errors import KshareError
 from kshare.state.lease import ACCEPT, RELEASE
 
 
@@ -27,62 +32,107 @@ class Source(Protocol):
         """Lets everybody else run, too."""
         ...
 
+    async def open_batch(self) -> None:
+        """Until there are records on the shelf; lets everybody else run, too."""
+        ...
+
     def stretch(self) -> int:
         """How many records may be handed out before everybody else has to run again."""
+        ...
+
+    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+        """A loop came back for the next, but the locks of these offsets were lost meanwhile."""
         ...
 
 
 class BatchStream:
     """Batch by batch."""
 
-    __slots__ = ("_in_hand", "_is_implicit", "_shelf", "_source")
+    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_shelf", "_source", "_task")
 
     def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
-        shelf.begin()
+        shelf.give_back()
         self._source = source
         self._shelf = shelf
         self._is_implicit = is_implicit
         self._in_hand: ShareBatch | None = None
+        self._task: object = None
+        self._is_asked = False
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ShareBatch:
-        if self._in_hand is not None and self._is_implicit:
-            self._in_hand.accept()
+    def __anext__(self) -> Coroutine[Any, Any, ShareBatch]:
+        return self._next(current.current_task())
+
+    async def _next(self, task: object) -> ShareBatch:
+        if not self._is_implicit:
+            return await self._source.next_batch()
+        if self._is_asked:
+            raise shared("it waits for another task already")
+        self._is_asked = True
+        try:
+            self._put_down(task)
+            batch = await self._source.next_batch()
+        finally:
+            self._is_asked = False
+        self._in_hand, self._task = batch, task
+        return batch
+
+    def _put_down(self, task: object) -> None:
+        batch = self._in_hand
+        if batch is None:
+            return
+        if task is not self._task and batch.is_held:
+            raise shared(f"{batch!r} isn't settled, and another task works on it")
         self._in_hand = None
-        self._in_hand = await self._source.next_batch()
-        return self._in_hand
+        lost: list[tuple[int, int]] = []
+        for first, last in batch.spans:
+            lost += batch.lost_spans(first, last)
+        batch.settle_held(ACCEPT)
+        if lost:
+            self._source.on_too_late(batch, lost)
 
     def __del__(self) -> None:
-        if self._in_hand is not None and self._is_implicit:
+        if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
 
 
 class Shelf:
-    """What one loop leaves for the next: batches that it hadn't gone through, and what it had in hand."""
+    """What all loops of a consumer share: batches that one of them opened, and what those that ended had in hand.
 
-    __slots__ = ("_left", "_opened")
+    `offer` is called when something becomes available here, for those that wait.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_left", "_offer", "_opened")
+
+    def __init__(self, offer: Callable[[], None]) -> None:
         self._opened: list[Handles] = []
         self._left: list[ShareBatch | ShareRecord] = []
+        self._offer = offer
 
-    def begin(self) -> None:
-        """A new loop: the last one won't come back for what it had in hand."""
-        for one in self._left:
+    def give_back(self) -> None:
+        """Somebody asks for records: the loops that were left won't come back for what they had in hand."""
+        left, self._left = self._left, []
+        for one in left:
             if isinstance(one, ShareBatch):
-                one.lease.decide_held(RELEASE)
+                one.settle_held(RELEASE)
             else:
                 one.batch.lease.decide_if_held(one.offset, RELEASE)
-        self._left.clear()
 
     def leave(self, in_hand: ShareBatch | ShareRecord) -> None:
         """Not given back at once: who has taken a single record by `anext` may still settle it."""
         self._left.append(in_hand)
+        self._offer()
 
     def put(self, batch: ShareBatch) -> None:
         self._opened.append(Handles(batch))
+        if len(batch) > 1:
+            self._offer()
+
+    @property
+    def has_opened(self) -> bool:
+        return bool(self._opened)
 
     def next_held(self) -> ShareRecord | None:
         while self._opened:
@@ -90,55 +140,107 @@ class Shelf:
             record = handles.next_held()
             if record is not None:
                 return record
-            del self._opened[0]
+            # Others may have taken it away meanwhile.
+            if self._opened and self._opened[0] is handles:
+                del self._opened[0]
         return None
+
+    def next_rest(self) -> ShareBatch | None:
+        """What record loops have opened and not come to, for those who ask for batches."""
+        while self._opened:
+            rest = self._opened.pop(0).rest()
+            if rest is not None:
+                return rest
+        return None
+
+    def clear(self) -> None:
+        """The consumer is being closed: nothing is handed out any more."""
+        self._opened.clear()
 
 
 class RecordStream(Records):
     """Record by record."""
 
-    __slots__ = ("_in_hand", "_is_implicit", "_left", "_shelf", "_source")
+    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_left", "_shelf", "_source", "_task")
 
     def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
         super().__init__()
-        shelf.begin()
+        shelf.give_back()
         self._source = source
         self._shelf = shelf
         self._is_implicit = is_implicit
         self._in_hand: ShareRecord | None = None
+        self._task: object = None
+        """Whose hand that is."""
+        self._is_asked = False
+        """A task waits for the next."""
         self._left = 0
 
-    def take(self) -> ShareRecord | None:
-        self._put_down()
-        if self._left == 0:
+    def take(self, task: object) -> ShareRecord | None:
+        if self._left == 0 or self._is_asked:
             return None
+        if self._is_implicit:
+            self._put_down(task)
         self._left -= 1
-        self._in_hand = self._shelf.next_held()
-        return self._in_hand
+        record = self._shelf.next_held()
+        if self._is_implicit:
+            self._in_hand = record
+            if task is not self._task:
+                self._task = task
+        return record
 
-    async def wait(self) -> ShareRecord:
-        self._put_down()
+    async def wait(self, task: object) -> ShareRecord:
+        if not self._is_implicit:
+            return await self._next()
+        if self._is_asked:
+            raise shared("it waits for another task already")
+        self._is_asked = True
+        try:
+            self._put_down(task)
+            record = await self._next()
+        finally:
+            self._is_asked = False
+        self._in_hand = record
+        self._task = task
+        return record
+
+    async def _next(self) -> ShareRecord:
+        self._shelf.give_back()
         if self._left == 0:
             await checkpoint()
             self._left = self._source.stretch()
         self._left -= 1
         record = self._shelf.next_held()
         while record is None:
-            self._shelf.put(await self._source.next_batch())
+            await self._source.open_batch()
             record = self._shelf.next_held()
-        self._in_hand = record
         return record
 
-    def _put_down(self) -> None:
+    def _put_down(self, task: object) -> None:
         record = self._in_hand
         if record is not None:
+            if task is not self._task and record.batch.lease.is_held(record.offset):
+                raise shared(f"{record!r} isn't settled, and another task works on it")
             self._in_hand = None
-            if self._is_implicit:
-                record.batch.lease.decide_if_held(record.offset, ACCEPT)
+            if not record.batch.lease.decide_if_held(record.offset, ACCEPT):
+                self._on_settled_before(record)
+
+    def _on_settled_before(self, record: ShareRecord) -> None:
+        """By the user's own word, or lost."""
+        lost = record.batch.lost_spans(record.offset, record.offset)
+        if lost:
+            self._source.on_too_late(record.batch, lost)
 
     def __del__(self) -> None:
-        if self._in_hand is not None and self._is_implicit:
+        if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
+
+
+def shared(why: str) -> KshareError:
+    return KshareError(
+        f"this iterator is shared by several tasks: {why}. To go on would accept what isn't finished. Write "
+        "`async for record in consumer` in each task instead: these loops share what is there"
+    )
 
 
 shortcut.await_quickly(NextRecord)

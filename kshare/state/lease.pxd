@@ -26,7 +26,8 @@ cdef class Lease:
     cdef readonly int64_t first, last
     cdef readonly int delivery_count
     cdef public double deadline
-    cdef public object epochs
+    cdef public object epochs, why_lost
+    cdef public bint is_loss_told
     cdef public bytearray states
     cdef Tally _tally
 
@@ -48,4 +49,4 @@ cdef class Lease:
     @cython.locals(index=int64_t, state=int, was_held=bint)
     cpdef bint decide(self, int64_t offset, int kind) except -1
 
-    cpdef decide_if_held(self, int64_t offset, int kind)
+    cpdef bint decide_if_held(self, int64_t offset, int kind) except -1

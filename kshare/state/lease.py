@@ -80,7 +80,18 @@ def _nobody() -> None:
 class Lease:
     """What users' handles point to."""
 
-    __slots__ = ("_tally", "deadline", "delivery_count", "epochs", "first", "last", "partition", "states")
+    __slots__ = (
+        "_tally",
+        "deadline",
+        "delivery_count",
+        "epochs",
+        "first",
+        "is_loss_told",
+        "last",
+        "partition",
+        "states",
+        "why_lost",
+    )
 
     def __init__(
         self,
@@ -100,6 +111,10 @@ class Lease:
         self.deadline = deadline
         self.epochs = epochs
         """First offset, last offset and leader epoch of the batches that it came in."""
+        self.why_lost = ""
+        """Once something of it is lost: why, as users are told it."""
+        self.is_loss_told = False
+        """The user has had an error for it."""
         self.states = bytearray(b"\xff") * (last - first + 1)
         self._tally = Tally(_nobody) if tally is None else tally
         self._tally.add(last - first + 1)
@@ -157,10 +172,9 @@ class Lease:
             self._tally.ring()
         return True
 
-    def decide_if_held(self, offset: int, kind: int) -> None:
-        """What happens without the user's word, and never against it."""
-        if self.is_held(offset):
-            self.decide(offset, kind)
+    def decide_if_held(self, offset: int, kind: int) -> bool:
+        """What happens without the user's word, and never against it. False: it is decided, or lost."""
+        return self.is_held(offset) and self.decide(offset, kind)
 
     def decide_held(self, kind: int) -> int:
         """Decide all that isn't yet (a renewal decides nothing); how many these were."""

@@ -31,13 +31,20 @@ class Batches:
     def __init__(self, *batches: ShareBatch) -> None:
         self.given: list[ShareBatch] = []
         self._batches = list(batches)
-        self.shelf = Shelf()
+        self.shelf = Shelf(lambda: None)
+        self.too_late: list[tuple[int, int]] = []
 
     async def next_batch(self) -> ShareBatch:
         if not self._batches:
             await anyio.sleep_forever()
         self.given.append(self._batches.pop(0))
         return self.given[-1]
+
+    async def open_batch(self) -> None:
+        self.shelf.put(await self.next_batch())
+
+    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+        self.too_late += lost
 
     def bring(self, batch: ShareBatch) -> None:
         self._batches.append(batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_type
 
 import kshare.sync
-from kshare import ReadRecord, ShareConsumer, ShareRecord
+from kshare import ReadRecord, ShareBatch, ShareConsumer, ShareRecord
 
 
 async def records_are_typed_by_the_deserializers() -> None:
@@ -25,11 +25,33 @@ async def records_are_typed_by_the_deserializers() -> None:
         assert_type(record.value, int | None)
 
 
+async def so_are_those_of_batches() -> None:
+    numbered = ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int)
+    async for batch in numbered.batches():
+        assert_type(batch, ShareBatch[ReadRecord[bytes | None, int | None]])
+        for one in batch:
+            assert_type(one.value, int | None)
+        batch.accept()
+    for one in await numbered.next_batch():
+        assert_type(one, ReadRecord[bytes | None, int | None])
+    async for plain in ShareConsumer("a:1", group="g", topics=["t"]).batches():
+        assert_type(plain, ShareBatch)
+        assert_type(next(iter(plain)).value, bytes | None)
+        takes_any_batch(plain)
+    takes_any_batch(batch)
+
+
+def takes_any_batch(batch: ShareBatch) -> None:
+    batch.accept()
+
+
 def so_they_are_without_an_event_loop() -> None:
     for plain in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"]):
         assert_type(plain, ShareRecord)
     for numbered in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int):
         assert_type(numbered.value, int | None)
+    for batch in kshare.sync.ShareConsumer("a:1", group="g", value_deserializer=int).batches():
+        assert_type([one.value for one in batch], list[int | None])
 
 
 def a_consumer_of_more_is_a_consumer_of_records() -> ShareConsumer:
@@ -40,3 +62,4 @@ def test_types_cost_nothing_at_run_time() -> None:
     made = a_consumer_of_more_is_a_consumer_of_records()
     assert type(made) is ShareConsumer
     assert ShareConsumer[ShareRecord] is not None
+    assert ShareBatch[ShareRecord] is ShareBatch

@@ -98,7 +98,12 @@ class TinyCluster:
         """Nobody who fetches is answered."""
         self.spoil: Callable[[Message, bytearray], bytearray] | None = None
         """What is sent instead of an answer's frame."""
+        self.silent_acks = False
+        """Nor who acknowledges."""
+        self.delay_s = 0.0
+        """Every answer of a session takes so long."""
         self.talks: list[Conversation] = []
+        self.open_connections = 0
 
     @property
     def bootstrap(self) -> str:
@@ -116,6 +121,12 @@ class TinyCluster:
             await anyio.aclose_forcefully(talk.stream)
         self.talks.clear()
 
+    def take_away(self, name: str, offset: int) -> None:
+        """As if the lock of this record had run out."""
+        topic = self.topics[name]
+        topic.states[offset] = AVAILABLE
+        del topic.holders[offset]
+
     def asked(self, kind: type[Message], node: int | None = None) -> list[Any]:
         return [one for who, one in self.requests if isinstance(one, kind) and node in (None, who)]
 
@@ -131,6 +142,7 @@ class _Node:
     async def serve(self, talk: Conversation) -> None:
         session = Session()
         self.cluster.talks.append(talk)
+        self.cluster.open_connections += 1
         try:
             while True:
                 header, request = await talk.request(Message)
@@ -141,6 +153,7 @@ class _Node:
                 frame = encode_response(answer, header.request_api_version, header.correlation_id)
                 await talk.send(self.cluster.spoil(answer, frame) if self.cluster.spoil else frame)
         finally:
+            self.cluster.open_connections -= 1
             for topic in self.cluster.topics.values():
                 topic.release(talk)
 
@@ -163,8 +176,12 @@ class _Node:
             case ShareFetchRequest() if self.cluster.is_silent:
                 await anyio.sleep_forever()
             case ShareFetchRequest():
+                await anyio.sleep(self.cluster.delay_s)
                 return await self._fetch(talk, session, request, error)
+            case ShareAcknowledgeRequest() if self.cluster.silent_acks:
+                await anyio.sleep_forever()
             case ShareAcknowledgeRequest():
+                await anyio.sleep(self.cluster.delay_s)
                 return self._acknowledge(talk, session, request)
         raise AssertionError(request)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from kshare import ShareConsumer
+from kshare import ConsumerClosed, ShareConsumer
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, take
 
@@ -168,3 +168,29 @@ async def test_however_the_loop_ends_the_record_at_hand_comes_again(
     assert [record.value for record in found] == [b"1", b"2"]
     # 4.1 doesn't count a delivery that ended with its session
     assert [record.redelivered for record in found] == [not queue.is_4_1] * 2
+
+
+async def test_tasks_that_loop_over_one_consumer_share_what_is_there(fresh_queue: FreshQueue) -> None:
+    """One of them stops early: what it leaves, the others get. Any of them may close the consumer."""
+    queue = fresh_queue()
+    await queue.produce(200)
+    got: dict[int, list[bytes | None]] = {number: [] for number in range(4)}
+
+    async def work(number: int) -> None:
+        with suppress(ConsumerClosed):
+            async for record in source:
+                got[number].append(record.value)
+                await anyio.sleep(0.002)
+                if number == 0 and len(got[0]) == 3:
+                    break
+                if len({value for values in got.values() for value in values}) == 200:
+                    record.accept()
+                    await source.close()
+
+    with anyio.fail_after(DEADLINE_S):
+        async with queue.consumer() as source, anyio.create_task_group() as tasks:
+            for number in got:
+                tasks.start_soon(work, number)
+    assert len(got[0]) == 3
+    assert all(len(got[number]) > 10 for number in (1, 2, 3))
+    assert {value for values in got.values() for value in values} == set(queue.values())

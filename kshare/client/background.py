@@ -1,0 +1,116 @@
+"""A consumer's background: one task of its own, which any task may start and any task may end.
+
+A task group has to be left by the task that entered it, but consumers are opened in one task and closed in another: by
+test fixtures, exit stacks, signal handlers. So what runs in the background isn't part of a task group of the user's.
+asyncio has tasks of their own; trio has system tasks, which must not raise. Hence the error is kept, for `join`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+
+import anyio
+
+from kshare.errors import ConsumerClosed
+
+log = logging.getLogger("kshare.client")
+
+
+class Background:
+    """Runs a function with two arguments: to be called once started, and an event that says when to end."""
+
+    def __init__(
+        self, run: Callable[[Callable[[], None], anyio.Event], Awaitable[None]], on_end: Callable[[], None]
+    ) -> None:
+        """`on_end` is called when all is over, whatever the reason."""
+        self.is_over = False
+        self.is_started = False
+        self._run = run
+        self._on_end = on_end
+        self._stopping = anyio.Event()
+        self._news = anyio.Event()
+        """Set when it has started, or ended without."""
+        self._ended = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._error: BaseException | None = None
+        self._task: asyncio.Task[None] | None = None
+        """Kept, or nobody would."""
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set() or self.is_over
+
+    async def start(self) -> None:
+        """Returns when it has started; raises what kept it from that."""
+        self._spawn()
+        try:
+            await self._news.wait()
+        finally:
+            if not self.is_started:
+                self._scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await self._ended.wait()
+        if not self.is_started:
+            self._raise()
+            raise ConsumerClosed("the consumer was closed while it was being opened")
+
+    def stop(self) -> None:
+        """Ask it to end; may be called at any time, and again."""
+        self._stopping.set()
+        if not self.is_started:
+            self._scope.cancel()
+
+    async def join(self) -> None:
+        """Until it has ended, cancelled or not. The first caller gets what went wrong."""
+        with anyio.CancelScope(shield=True):
+            await self._ended.wait()
+        self._raise()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _spawn(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            is_asyncio = asyncio.current_task(loop) is not None  # else trio may be its guest
+        except RuntimeError:
+            is_asyncio = False
+        if is_asyncio:
+            self._task = loop.create_task(self._main(), name="kshare consumer")
+        else:
+            import trio
+
+            trio.lowlevel.spawn_system_task(self._main, name="kshare consumer", context=copy_context())
+
+    async def _main(self) -> None:
+        try:
+            with self._scope:
+                await self._run(self._on_started, self._stopping)
+        except anyio.get_cancelled_exc_class():  # the event loop ends
+            raise
+        except BaseException as error:
+            self._error = _alone(error)
+        finally:
+            self.is_over = True
+            self._news.set()
+            self._ended.set()
+            self._on_end()
+
+    def _on_started(self) -> None:
+        self.is_started = True
+        self._news.set()
+
+
+def _alone(error: BaseException) -> BaseException:
+    """Task groups wrap what went wrong in them: users are told of it as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        first, *others = error.exceptions
+        for other in others:
+            log.error("another error in the background of a consumer", exc_info=other)
+        error = first
+    return error

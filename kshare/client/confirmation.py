@@ -1,0 +1,101 @@
+"""What one `commit` waits for: all that was decided when it was called, and what becomes of that.
+
+Decided later is not waited for, so a consumer that decides all the time doesn't keep its commits waiting. Pure: told of
+outcomes, and looks at leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kshare.errors import KshareError
+from kshare.state.lease import GAP, RENEW, SENT, Lease, Partition
+
+Loss = tuple[Lease, KshareError]
+Results = dict[Partition, KshareError | None]
+_Span = tuple[int, int]
+
+
+class Confirmation:
+    """`results` has, by partition, None where all was confirmed, or what went wrong last."""
+
+    def __init__(self, leases: Iterable[Lease]) -> None:
+        self.results: Results = {}
+        self.losses: list[Loss] = []
+        """Of records of which nothing was said, since the last commit."""
+        self._open: list[tuple[Lease, list[_Span]]] = []
+        for lease in leases:
+            spans = _undelivered(lease, lease.first, lease.last)
+            if spans:
+                self._open.append((lease, spans))
+
+    @property
+    def is_clear(self) -> bool:
+        """Nothing of it is waiting to leave, or to be answered."""
+        # Some decisions end without an outcome: gaps and renewals of a session that is lost.
+        self._open = [
+            (lease, spans)
+            for lease, spans in self._open
+            if any(_undelivered(lease, first, last) for first, last in spans)
+        ]
+        return not self._open
+
+    def on_outcome(
+        self, partition: Partition, ranges: Sequence[tuple[int, int]], error: KshareError | None
+    ) -> bool:
+        """False: it has nothing to do with this one."""
+        is_ours = False
+        left = []
+        for lease, spans in self._open:
+            if lease.partition == partition:
+                others = _without(spans, ranges)
+                is_ours = is_ours or others != spans
+                spans = others
+            if spans:
+                left.append((lease, spans))
+        self._open = left
+        if is_ours:
+            note(self.results, partition, error)
+        return is_ours
+
+    def all_results(self) -> Results:
+        """With the losses. One that the user has had an error for doesn't cover what was confirmed since."""
+        results = dict(self.results)
+        for lease, error in self.losses:
+            if lease.is_loss_told:
+                results.setdefault(lease.partition, error)
+            else:
+                note(results, lease.partition, error)
+        return results
+
+
+def note(results: Results, partition: Partition, error: KshareError | None) -> None:
+    """What went wrong outlasts what went well."""
+    if error is not None or partition not in results:
+        results[partition] = error
+
+
+def _undelivered(lease: Lease, first: int, last: int) -> list[_Span]:
+    """What is decided and not sent, or sent and not answered."""
+    runs = lease.runs_within(first, last, GAP, RENEW) + lease.runs_within(
+        first, last, SENT | GAP, SENT | RENEW
+    )
+    return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
+
+
+def _without(spans: Sequence[_Span], gone: Sequence[_Span]) -> list[_Span]:
+    """What is left of the spans; both in the order of their offsets."""
+    left: list[_Span] = []
+    start = 0
+    for first, last in spans:
+        while start < len(gone) and gone[start][1] < first:
+            start += 1
+        at = start
+        while at < len(gone) and gone[at][0] <= last:
+            if first < gone[at][0]:
+                left.append((first, gone[at][0] - 1))
+            first = max(first, gone[at][1] + 1)
+            at += 1
+        if first <= last:
+            left.append((first, last))
+    return left

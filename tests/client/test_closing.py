@@ -1,0 +1,306 @@
+"""Closing a consumer: from anywhere, twice, with errors, with brokers that hang; and what becomes of who waits."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from kshare import AcknowledgeError, ConsumerClosed, KshareError, ShareConsumer
+from kshare.client.fetch import NodeSession
+from kshare.client.observer import Settled
+from kshare.protocol.messages import ShareFetchRequest, ShareGroupHeartbeatRequest
+from tests.client.test_group import DEADLINE_S, consumer, next_of, until
+from tests.client.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster, _Node
+
+pytestmark = pytest.mark.anyio
+
+
+def has_left(cluster: TinyCluster) -> bool:
+    return bool(cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1)
+
+
+async def loop(source: ShareConsumer) -> None:
+    async for _ in source:
+        pass
+
+
+async def loop_over_batches(source: ShareConsumer) -> None:
+    async for _ in source.batches():
+        pass
+
+
+async def ask_for_a_batch(source: ShareConsumer) -> None:
+    await source.next_batch()
+
+
+async def go_on_with_an_iterator(source: ShareConsumer) -> None:
+    await anext(aiter(source))
+
+
+WAITERS = [loop, loop_over_batches, ask_for_a_batch, go_on_with_an_iterator]
+Waiter = Callable[[ShareConsumer], Awaitable[None]]
+
+
+@pytest.mark.parametrize("wait", WAITERS)
+async def test_who_waits_for_records_is_told_that_the_consumer_was_closed(wait: Waiter) -> None:
+    told: list[BaseException] = []
+
+    async def waiter(source: ShareConsumer) -> None:
+        with pytest.raises(match="group 'g' was closed") as error:
+            await wait(source)
+        told.append(error.value)
+
+    async with TinyCluster("t").running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks, consumer(cluster, "t") as source:
+                tasks.start_soon(waiter, source)
+                await until(lambda: source._holdings is not None and source._holdings.askers == 1)
+            assert len(told) == 1
+            with pytest.raises(ConsumerClosed):
+                await wait(source)
+        with pytest.raises(ConsumerClosed):
+            await source.commit()
+        with pytest.raises(ConsumerClosed):
+            source.subscribe(["t"])
+
+
+async def test_a_commit_that_waits_while_the_consumer_is_closed_ends() -> None:
+    async with TinyCluster("t").running() as cluster:
+        cluster.topics["t"].append(b"0")
+        ended: list[object] = []
+
+        async def commit(source: ShareConsumer) -> None:
+            try:
+                ended.append(await source.commit())
+            except KshareError as error:
+                ended.append(error)
+
+        options: dict[str, Any] = {"acknowledgement": "explicit", "close_timeout": 0.5}
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks, consumer(cluster, "t", **options) as source:
+                record = await next_of(source)
+                cluster.is_silent = True
+                before = len(cluster.asked(ShareFetchRequest))
+                await until(lambda: len(cluster.asked(ShareFetchRequest)) > before)
+                record.accept()
+                tasks.start_soon(commit, source)
+                await anyio.lowlevel.checkpoint()
+        assert len(ended) == 1
+
+
+async def test_any_task_may_close_and_the_block_ends_as_ever() -> None:
+    async with TinyCluster("t").running() as cluster:
+        cluster.topics["t"].append(b"0", b"1")
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t") as source:
+                (await next_of(source)).accept()
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(3):
+                        tasks.start_soon(source.close)
+                assert has_left(cluster)
+                await source.close()
+            assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
+        assert len([one for one in cluster.asked(ShareGroupHeartbeatRequest) if one.member_epoch == -1]) == 1
+
+
+async def test_it_may_be_opened_in_one_task_and_closed_in_another() -> None:
+    """As fixtures and exit stacks do."""
+    async with TinyCluster("t").running() as cluster:
+        source = consumer(cluster, "t")
+
+        async def leave() -> None:
+            await source.__aexit__(None, None, None)
+
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(source.__aenter__)
+            await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(leave)
+        assert has_left(cluster)
+
+
+async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
+    async with TinyCluster("t").running() as cluster:
+        cluster.topics["t"].append(b"0", b"1", b"2")
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t") as source:
+                records = aiter(source)
+                await anext(records)
+                record = await anext(records)
+                await source.close()
+                with pytest.raises(ConsumerClosed):
+                    await anext(records)
+                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                    record.accept()
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
+
+
+async def test_closing_what_was_never_opened_does_nothing_and_a_closed_one_may_be_opened_again() -> None:
+    async with TinyCluster("t").running() as cluster:
+        source = consumer(cluster, "t")
+        await source.close()
+        cluster.topics["t"].append(b"0", b"1")
+        with anyio.fail_after(DEADLINE_S):
+            for expected in (0, 1):
+                async with source:
+                    with pytest.raises(KshareError, match="open already"):
+                        await source.__aenter__()
+                    record = await next_of(source)
+                    assert record.offset == expected
+                    record.accept()
+
+
+async def test_an_error_in_closing_is_raised_as_it_is_and_everything_is_cleaned_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(self: NodeSession) -> None:
+        raise LookupError("from within")
+
+    async with TinyCluster("t", "u", nodes=2).running() as cluster:
+        cluster.topics["u"].leader = 2
+        with anyio.fail_after(DEADLINE_S):
+            source = consumer(cluster, "t", "u")
+            await source.__aenter__()
+            await until(lambda: bool(cluster.asked(ShareFetchRequest, 2)))
+            monkeypatch.setattr(NodeSession, "close", fail)
+            with pytest.raises(LookupError, match="from within"):
+                await source.__aexit__(None, None, None)
+            assert has_left(cluster)
+            await source.close()
+            # Nothing is left of it: every connection was closed.
+            await until(lambda: cluster.open_connections == 0)
+
+
+async def test_an_error_in_closing_does_not_hide_what_ended_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(self: NodeSession) -> None:
+        raise LookupError("from within")
+
+    async with TinyCluster("t").running() as cluster:
+
+        async def use() -> None:
+            async with consumer(cluster, "t"):
+                await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+                monkeypatch.setattr(NodeSession, "close", fail)
+                raise KeyError("the user's")
+
+        with anyio.fail_after(DEADLINE_S), pytest.raises(KeyError, match="the user's"):
+            await use()
+        assert has_left(cluster)
+
+
+async def test_an_error_in_the_background_reaches_who_waits_and_closing_still_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(self: NodeSession) -> None:
+        raise LookupError("from within")
+
+    monkeypatch.setattr(NodeSession, "run", fail)
+    async with TinyCluster("t").running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t") as source:
+                with pytest.raises(LookupError, match="from within"):
+                    await source.next_batch()
+        assert has_left(cluster)
+
+
+async def test_a_broker_that_hangs_does_not_keep_the_group_from_being_left() -> None:
+    async with TinyCluster("t", "u", nodes=2).running() as cluster:
+        cluster.topics["u"].leader = 2
+        cluster.topics["t"].append(b"0")
+        outcomes: list[Settled] = []
+        options: Any = {"acknowledgement": "explicit", "close_timeout": 0.6, "on_settled": outcomes.append}
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", "u", **options) as source:
+                record = await next_of(source)
+                before = len(cluster.asked(ShareFetchRequest, 1))
+                cluster.is_silent = True
+                await until(lambda: len(cluster.asked(ShareFetchRequest, 1)) > before)
+                record.accept()
+        assert has_left(cluster)
+        assert [(one.error is not None, list(one.ranges())) for one in outcomes] == [
+            (True, [(0, 0, "accept")])
+        ]
+
+
+async def test_one_stale_acknowledgement_does_not_undo_the_good_ones_of_its_partition() -> None:
+    async with TinyCluster("t").running() as cluster:
+        topic = cluster.topics["t"]
+        topic.append(*(b"%d" % number for number in range(16)))
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit") as source:
+                batch = await source.next_batch()
+                assert len(batch) == 16
+                cluster.take_away("t", 5)
+                batch.accept()
+        assert [offset for offset, state in enumerate(topic.states) if state != ACCEPTED] == [5]
+
+
+async def test_cancelled_anywhere_while_closing_it_is_closed_all_the_same() -> None:
+    async with TinyCluster("t").running() as cluster:
+        cluster.topics["t"].append(*(b"%d" % number for number in range(20)))
+        with anyio.fail_after(DEADLINE_S):
+            for turns in range(0, 20, 2):
+                with anyio.CancelScope() as scope:
+                    async with consumer(cluster, "t") as source:
+                        (await next_of(source)).accept()
+                        async with anyio.create_task_group() as tasks:
+
+                            async def cancel(turns: int = turns, scope: anyio.CancelScope = scope) -> None:
+                                for _ in range(turns):
+                                    await anyio.lowlevel.checkpoint()
+                                scope.cancel()
+
+                            tasks.start_soon(cancel)
+                            tasks.start_soon(source.close)
+                assert has_left(cluster)
+                assert source._background is not None
+                assert source._background.is_over
+        gc.collect()
+
+
+async def test_cancelled_anywhere_while_it_is_opened_nothing_is_left_behind() -> None:
+    async with TinyCluster("t").running() as cluster:
+        for turns in range(25):
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+
+                    async def cancel(turns: int = turns, scope: anyio.CancelScope = scope) -> None:
+                        for _ in range(turns):
+                            await anyio.lowlevel.checkpoint()
+                        scope.cancel()
+
+                    tasks.start_soon(cancel)
+                    source = consumer(cluster, "t")
+                    await source.__aenter__()
+                    await anyio.sleep(DEADLINE_S)
+            with anyio.fail_after(DEADLINE_S):
+                await source.close()
+            assert source._background is None or source._background.is_over
+        await until(lambda: cluster.open_connections == 0)
+
+
+async def test_closed_while_it_is_being_opened_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def say_nothing(*_: object) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(_Node, "_answer", say_nothing)
+    async with TinyCluster("t").running() as cluster:
+        source = consumer(cluster, "t")
+
+        async def open_it() -> None:
+            with pytest.raises(match="while it was being opened"):
+                await source.__aenter__()
+
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(open_it)
+                await until(lambda: bool(cluster.requests))
+                await source.close()

@@ -1,0 +1,255 @@
+"""What a commit waits for, and what it tells: its own, the losses, and nothing twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare import AcknowledgeError, KshareError, RequestTimedOut
+from kshare.client.confirmation import Confirmation
+from kshare.client.observer import Event, LeaseLost, Settled
+from kshare.client.record import ShareRecord
+from kshare.errors import BrokerError
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import ACCEPT, RELEASE, Lease
+from tests.client.test_group import DEADLINE_S, consumer, next_of, until
+from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, TinyCluster
+
+P = (b"t" * 16, 0)
+Q = (b"q" * 16, 0)
+
+
+def filled(count: int) -> TinyCluster:
+    cluster = TinyCluster("t", "u")
+    cluster.topics["t"].append(*(b"%d" % number for number in range(count)))
+    return cluster
+
+
+@pytest.mark.anyio
+async def test_a_consumer_that_decides_all_the_time_does_not_keep_its_commits_waiting() -> None:
+    async with filled(5000).running() as cluster:
+        cluster.delay_s = 0.02
+        with anyio.fail_after(DEADLINE_S):
+            async with (
+                consumer(cluster, "t", acknowledgement="explicit", request_timeout=1.5) as source,
+                anyio.create_task_group() as tasks,
+            ):
+                records: list[ShareRecord] = []
+                while len(records) < 3000:
+                    records += await source.next_batch()
+
+                async def decide() -> None:
+                    """There is always something decided that isn't confirmed."""
+                    while records:
+                        records.pop().accept()
+                        await anyio.sleep(0.001)
+
+                tasks.start_soon(decide)
+                for _ in range(3):
+                    record = records.pop()
+                    record.accept()
+                    assert await source.commit() == {("t", 0): None}
+                    assert cluster.topics["t"].states[record.offset] == ACCEPTED
+                tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_commits_at_the_same_time_each_get_what_they_waited_for() -> None:
+    async with filled(2).running() as cluster:
+        cluster.topics["u"].append(b"u0")
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", "u", acknowledgement="explicit") as source:
+                found: dict[tuple[str, int], ShareRecord] = {}
+                while len(found) < 3:
+                    record = await next_of(source)
+                    found[record.topic, record.offset] = record
+                results: dict[str, Any] = {}
+
+                async def commit(name: str) -> None:
+                    results[name] = await source.commit()
+
+                async with anyio.create_task_group() as tasks:
+                    found["t", 0].accept()
+                    tasks.start_soon(commit, "first")
+                    while not results and source._holdings is not None and not source._holdings.committers:
+                        await checkpoint()
+                    found["u", 0].accept()
+                    tasks.start_soon(commit, "second")
+                assert results["first"] == {("t", 0): None}
+                assert results["second"][("u", 0)] is None
+                assert await source.commit() == {}
+
+
+@pytest.mark.anyio
+async def test_what_a_cancelled_or_late_commit_would_have_told_the_next_one_tells() -> None:
+    async with filled(2).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit", request_timeout=5) as source:
+                record = await next_of(source)
+                record.accept()
+                await until(lambda: cluster.topics["t"].states[0] == ACCEPTED)
+                other = await next_of(source)
+                other.accept()
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await source.commit()
+                assert await source.commit() == {("t", 0): None}
+                assert await source.commit() == {}
+
+
+@pytest.mark.anyio
+async def test_a_commit_that_gets_no_answer_times_out() -> None:
+    async with filled(1).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(
+                cluster, "t", acknowledgement="explicit", request_timeout=0.3, close_timeout=0.3
+            ) as source:
+                record = await next_of(source)
+                cluster.is_silent = True
+                cluster.silent_acks = True
+                record.accept()
+                with pytest.raises(RequestTimedOut):
+                    await source.commit()
+
+
+# --- losses
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_settling_what_is_lost_raises_be_it_a_record_or_a_batch(is_batch: bool) -> None:
+    events: list[Event] = []
+    async with filled(3).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit", observer=events.append) as source:
+                batch = await source.next_batch()
+                record = next(iter(batch))
+                await cluster.hang_up()
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                one: Any = batch if is_batch else record
+                offsets = r"0\.\.2" if is_batch else "0"
+                for settle in (one.accept, one.release, one.reject, one.renew):
+                    with pytest.raises(
+                        AcknowledgeError, match=rf"t\[0\]@{offsets} can't .*lease is over \(the sess"
+                    ):
+                        settle()
+
+
+@pytest.mark.anyio
+async def test_part_of_a_batch_may_have_been_settled_before() -> None:
+    async with filled(3).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit") as source:
+                batch = await source.next_batch()
+                first, *_ = batch
+                first.reject()
+                await source.commit()
+                batch.accept()
+                assert await source.commit() == {("t", 0): None}
+                batch.accept()  # all of it was
+                assert cluster.topics["t"].states[1:] == [ACCEPTED] * 2
+
+
+@pytest.mark.anyio
+async def test_records_that_are_lost_in_the_users_hands_are_told_by_commit() -> None:
+    events: list[Event] = []
+    async with filled(2).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit", observer=events.append) as source:
+                await next_of(source)
+                await cluster.hang_up()
+                await until(
+                    lambda: (
+                        cluster.topics["t"].deliveries[0] > 1 or ACQUIRED not in cluster.topics["t"].states
+                    )
+                )
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                results = await source.commit()
+                assert isinstance(results[("t", 0)], AcknowledgeError)
+                assert "t[0]" in str(results[("t", 0)])
+                assert await source.commit() == {}
+
+
+@pytest.mark.anyio
+async def test_a_loop_that_comes_back_too_late_is_not_raised_at_but_told() -> None:
+    events: list[Event] = []
+    outcomes: list[Settled] = []
+    async with filled(2).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:
+                records = aiter(source)
+                assert (await anext(records)).offset == 0
+                await cluster.hang_up()
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                await source.commit()
+                again = await anext(records)
+                assert (again.offset, again.delivery_count) == (0, 2)
+                late = [(one.topic, list(one.ranges()), type(one.error)) for one in outcomes]
+                assert late == [("t", [(0, 0, "accept")], BrokerError)]
+                assert isinstance((await source.commit())[("t", 0)], KshareError)
+
+
+@pytest.mark.anyio
+async def test_so_are_loops_over_batches() -> None:
+    events: list[Event] = []
+    outcomes: list[Settled] = []
+    async with filled(2).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:
+                batches = source.batches()
+                assert len(await anext(batches)) == 2
+                await cluster.hang_up()
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                await anext(batches)
+                assert [list(one.ranges()) for one in outcomes] == [[(0, 1, "accept")]]
+
+
+# --- the pure part
+
+
+def decided(*spans: tuple[int, int]) -> Lease:
+    lease = Lease(P, 0, 99, 1)
+    for first, last in spans:
+        for offset in range(first, last + 1):
+            lease.decide(offset, ACCEPT)
+    return lease
+
+
+def test_what_is_decided_later_is_not_waited_for() -> None:
+    lease = decided((0, 9))
+    waits = Confirmation([lease])
+    lease.decide(10, RELEASE)
+    assert not waits.is_clear
+    assert not waits.on_outcome(P, [(10, 10)], None)
+    assert waits.on_outcome(P, [(0, 4), (6, 9)], None)
+    assert not waits.is_clear
+    assert not waits.on_outcome(Q, [(5, 5)], None)
+    assert waits.on_outcome(P, [(5, 5)], BrokerError(121, "x"))
+    assert waits.is_clear
+    assert isinstance(waits.results[P], BrokerError)
+
+
+def test_what_ends_without_an_outcome_is_not_waited_for() -> None:
+    lease = decided((3, 4))
+    acks = PartitionAcks(P)
+    acks.add(lease)
+    waits = Confirmation([lease])
+    acks.lose()
+    assert waits.is_clear
+
+
+@given(st.lists(st.booleans(), min_size=20, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
+def test_outcomes_take_away_just_their_offsets(pending: list[bool], answered: list[bool]) -> None:
+    lease = Lease(P, 0, 19, 1)
+    for offset, is_pending in enumerate(pending):
+        if is_pending:
+            lease.decide(offset, ACCEPT)
+    waits = Confirmation([lease])
+    ranges = [(offset, offset) for offset, is_so in enumerate(answered) if is_so]
+    assert waits.on_outcome(P, ranges, None) == any(a and b for a, b in zip(pending, answered, strict=True))
+    assert waits.is_clear == (not any(a and not b for a, b in zip(pending, answered, strict=True)))

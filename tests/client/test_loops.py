@@ -1,0 +1,191 @@
+"""Several loops over one consumer: they share what is there, and what one leaves is offered to those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare import KshareError, ShareConsumer
+from tests.client.test_group import DEADLINE_S, consumer, until
+from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, TinyCluster
+
+pytestmark = pytest.mark.anyio
+
+
+def filled(count: int) -> TinyCluster:
+    cluster = TinyCluster("t")
+    cluster.topics["t"].append(*(b"%d" % number for number in range(count)))
+    return cluster
+
+
+class Takers:
+    """Tasks that loop over one consumer, each in one of three ways; `got` has the offsets by task."""
+
+    def __init__(self, source: ShareConsumer) -> None:
+        self.source = source
+        self.got: dict[str, list[int]] = {}
+
+    @property
+    def offsets(self) -> list[int]:
+        return sorted(offset for offsets in self.got.values() for offset in offsets)
+
+    async def records(self, name: str) -> None:
+        got = self.got.setdefault(name, [])
+        async for record in self.source:
+            got.append(record.offset)
+            await anyio.sleep(0.002)
+
+    async def batches(self, name: str) -> None:
+        got = self.got.setdefault(name, [])
+        async for batch in self.source.batches():
+            got += [record.offset for record in batch]
+            await anyio.sleep(0.002)
+
+    async def calls(self, name: str) -> None:
+        got = self.got.setdefault(name, [])
+        while True:
+            batch = await self.source.next_batch()
+            got += [record.offset for record in batch]
+            await anyio.sleep(0.002)
+            batch.accept()
+
+
+async def test_four_tasks_that_loop_all_get_records() -> None:
+    async with filled(200).running() as cluster, consumer(cluster, "t") as source:
+        takers = Takers(source)
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(takers.records, f"records {number}")
+            await until(lambda: len(takers.offsets) == 200)
+            await until(lambda: cluster.topics["t"].states.count(ACCEPTED) == 200)
+            tasks.cancel_scope.cancel()
+    assert takers.offsets == list(range(200))
+    assert min(len(got) for got in takers.got.values()) >= 20, takers.got
+
+
+async def test_whichever_way_tasks_ask_none_goes_without() -> None:
+    async with filled(400).running() as cluster, consumer(cluster, "t", max_records=40) as source:
+        takers = Takers(source)
+        async with anyio.create_task_group() as tasks:
+            for way in (takers.records, takers.batches, takers.calls):
+                for number in range(2):
+                    tasks.start_soon(way, f"{way.__name__} {number}")
+            await until(lambda: len(takers.offsets) == 400)
+            await until(lambda: cluster.topics["t"].states.count(ACCEPTED) == 400)
+            tasks.cancel_scope.cancel()
+    assert takers.offsets == list(range(400))
+    assert all(takers.got.values()), takers.got
+
+
+async def leave_by_break(source: ShareConsumer) -> None:
+    async for _ in source:
+        break
+
+
+async def leave_by_an_error(source: ShareConsumer) -> None:
+    with suppress(LookupError):
+        async for _ in source:
+            raise LookupError
+
+
+async def leave_cancelled(source: ShareConsumer) -> None:
+    with anyio.CancelScope() as scope:
+        async for _ in source:
+            scope.cancel()
+            await anyio.sleep(DEADLINE_S)
+
+
+LEAVE = [leave_by_break, leave_by_an_error, leave_cancelled]
+
+
+@pytest.mark.parametrize("leave", LEAVE)
+@pytest.mark.parametrize("way", ["records", "batches", "calls"])
+async def test_what_a_loop_leaves_goes_to_who_waits_already(
+    leave: Callable[[ShareConsumer], Coroutine[Any, Any, None]], way: str
+) -> None:
+    """Records that it hadn't come to, and in implicit mode the one at hand, which the broker gives out again."""
+    cluster = TinyCluster("t")
+    async with cluster.running(), consumer(cluster, "t") as source:
+        takers = Takers(source)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave, source)
+            await until(lambda: source._holdings is not None and source._holdings.askers == 1)
+            tasks.start_soon(getattr(takers, way), way)
+            await until(lambda: source._holdings is not None and source._holdings.askers == 2)
+            cluster.topics["t"].append(*(b"%d" % number for number in range(6)))
+            await until(lambda: cluster.topics["t"].states == [ACCEPTED] * 6)
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_loop_that_goes_on_takes_up_what_another_left() -> None:
+    """The other left it while this one was busy, and not waiting."""
+    async with filled(10).running() as cluster, consumer(cluster, "t") as source:
+        got = []
+        async for record in source:
+            got.append(record.offset)
+            if record.offset == 0:
+                await leave_by_break(source)
+            if len(got) == 10:
+                record.accept()
+                break
+        assert sorted(got) == list(range(10))
+        await source.commit()
+        assert cluster.topics["t"].states == [ACCEPTED] * 10
+
+
+async def test_the_rest_of_an_opened_batch_is_settled_apart_from_what_others_have_in_hand() -> None:
+    async with (
+        filled(6).running() as cluster,
+        consumer(cluster, "t", acknowledgement="explicit") as source,
+    ):
+        records = aiter(source)
+        first, second = await anext(records), await anext(records)
+        with anyio.fail_after(DEADLINE_S):
+            rest = await source.next_batch()
+        assert [record.offset for record in rest] == [2, 3, 4, 5]
+        assert (len(rest), rest.values()) == (4, [b"2", b"3", b"4", b"5"])
+        rest.accept()
+        assert await source.commit() == {("t", 0): None}
+        assert cluster.topics["t"].states == [ACQUIRED] * 2 + [ACCEPTED] * 4
+        first.accept()
+        second.reject()
+
+
+async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_works_on() -> None:
+    async with filled(4).running() as cluster, consumer(cluster, "t") as source:
+        records = aiter(source)
+        refused: list[KshareError] = []
+
+        async def worker() -> None:
+            try:
+                async for _ in records:
+                    await anyio.sleep(DEADLINE_S)
+            except KshareError as error:
+                refused.append(error)
+
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(worker)
+                await until(lambda: ACQUIRED in cluster.topics["t"].states and not source._holdings.askers)  # type: ignore[union-attr]
+                tasks.start_soon(worker)
+                await until(lambda: bool(refused))
+                tasks.cancel_scope.cancel()
+        assert "async for record in consumer" in str(refused[0])
+        assert "t[0]@0" in str(refused[0])
+        await source.commit()
+        assert ACCEPTED not in cluster.topics["t"].states
+        # Settled by hand it may go from task to task.
+        others = aiter(source)
+        for _ in range(3):
+            async with anyio.create_task_group() as tasks:
+
+                async def one() -> None:
+                    (await anext(others)).accept()
+
+                tasks.start_soon(one)
+        await source.commit()
+        assert cluster.topics["t"].states.count(ACCEPTED) == 3
