@@ -59,6 +59,7 @@ class RangeHoldings(Holdings):
     def add(
         self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
     ) -> None:
+        self._now()
         self.lock_s = lock_s
         self._names[acks.partition[0]] = topic
         for acquired in data.acquired_records:
@@ -104,7 +105,7 @@ class RangeHoldings(Holdings):
 
         The session's task finds that too, but it may have its turn later than whoever plans.
         """
-        now = self.clock()
+        now = self._now()
         for leases in self._kept.values():
             for lease in leases:
                 if lease.deadline <= now:

@@ -110,7 +110,13 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
     events: list[Event] = []
     refused: list[Any] = []
     keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-    holdings = Holdings(most=1000, keeper=keeper, clock=lambda: 0.0, reporter=Reporter(events.append))
+    holdings = Holdings(
+        most=1000,
+        keeper=keeper,
+        clock=lambda: 0.0,
+        reporter=Reporter(events.append),
+        suspended=lambda: 0.0,
+    )
     line = _Line()
     node = NodeSession(
         1,

@@ -113,7 +113,7 @@ def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogC
     data = PartitionData(
         0, records=batch(0, 3) + batch(3, 3)[:-1], acquired_records=[AcquiredRecords(0, 5, 1)]
     )
-    holdings.add("orders", acks, data, 30)
+    holdings.add("orders", acks, data, 30, 0.0)
     found = holdings.next_batch()
     assert found is not None
     assert [record.offset for record in found] == [1, 2]
@@ -129,7 +129,7 @@ def test_a_range_that_no_broker_acquires_makes_no_lease(caplog: pytest.LogCaptur
     """A flipped bit in it would ask for more memory than there is."""
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     rows = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 2**62, 1)]
-    holdings.add("orders", acks, PartitionData(0, records=batch(0, 2), acquired_records=rows), 30)
+    holdings.add("orders", acks, PartitionData(0, records=batch(0, 2), acquired_records=rows), 30, 0.0)
     assert [(lease.first, lease.last) for lease in acks.leases] == [(0, 1)]
     (said,) = caplog.messages
     assert (

@@ -46,14 +46,14 @@ def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.Lo
     keeper = LeaseKeeper(can_renew=False, longest_s=1e9)
     holdings = Holdings(most=100, keeper=keeper, clock=clock, reporter=reporter)
     acks = PartitionAcks((TOPIC, 3))
-    books = {acks.partition: acks}
+    holdings.open_books()[acks.partition] = acks
     with caplog.at_level(logging.DEBUG, "kshare"):
         for offset in range(MANY):
             acquired = [AcquiredRecords(offset, offset, 1)]
-            holdings.add("orders", acks, PartitionData(3, acquired_records=acquired), lock_s=0.01)
+            holdings.add("orders", acks, PartitionData(3, acquired_records=acquired), 0.01, clock.now)
             keeper.hand_out(acks.leases[-1], clock.now)
             clock.now += 0.03
-            holdings.look_after_leases(books)
+            holdings.look_after_leases()
             holdings.forget(acks)
         reporter.log.close()
     lines = [line for line in caplog.messages if "lock expired" in line]

@@ -80,7 +80,7 @@ class Stage:
 
     def acquire(self, first: int, last: int, count: int = 1) -> None:
         data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, count)])
-        self.holdings.add("orders", self.acks, data, 30.0)
+        self.holdings.add("orders", self.acks, data, 30.0, self.clock.now)
 
 
 def test_only_what_has_run_out_is_dropped() -> None:
