@@ -6,13 +6,16 @@ outcomes, and looks at leases.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kshare.errors import KshareError
 from kshare.state.lease import GAP, RENEW, SENT, Lease, Partition
 
 Loss = tuple[Lease, KshareError]
 Results = dict[Partition, KshareError | None]
+NameT = TypeVar("NameT")
+"""What a partition is called."""
 _Span = tuple[int, int]
 
 
@@ -58,18 +61,23 @@ class Confirmation:
             note(self.results, partition, error)
         return is_ours
 
-    def all_results(self) -> Results:
-        """With the losses. One that the user has had an error for doesn't cover what was confirmed since."""
-        results = dict(self.results)
+    def all_results(self, place_of: Callable[[Partition], NameT]) -> dict[NameT, KshareError | None]:
+        """With the losses, as users name partitions: a topic that was created anew is another one by the same name.
+
+        A loss that the user has had an error for doesn't cover what was confirmed since.
+        """
+        results: dict[NameT, KshareError | None] = {}
+        for partition, outcome in self.results.items():
+            note(results, place_of(partition), outcome)
         for lease, error in self.losses:
             if lease.is_loss_told:
-                results.setdefault(lease.partition, error)
+                results.setdefault(place_of(lease.partition), error)
             else:
-                note(results, lease.partition, error)
+                note(results, place_of(lease.partition), error)
         return results
 
 
-def note(results: Results, partition: Partition, error: KshareError | None) -> None:
+def note(results: dict[NameT, KshareError | None], partition: NameT, error: KshareError | None) -> None:
     """What went wrong outlasts what went well."""
     if error is not None or partition not in results:
         results[partition] = error

@@ -221,10 +221,7 @@ class ShareConsumer(Generic[RecordT_co]):
         finally:
             holdings.committers -= 1
             holdings.confirmations.remove(confirmation)
-        return {
-            (self._member.name_of(topic_id) or topic_id.hex(), number): error
-            for (topic_id, number), error in confirmation.all_results().items()
-        }
+        return confirmation.all_results(holdings.place_of)
 
     @property
     def member_id(self) -> str:

@@ -178,7 +178,7 @@ class Holdings:
     def _on_lost_to_itself(self, partition: Partition, lost: int, outcomes: list[Outcome]) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
         if lost:
-            place = self._place(partition)
+            place = self.place_of(partition)
             cause = "delivered again while they were held: their lock had expired at the broker"
             self.reporter.log.records(logging.WARNING, cause, *place, lost)
             self.reporter.tell(LeaseLost(*place, lost, "expired"))
@@ -193,7 +193,7 @@ class Holdings:
                 for offset in range(span.first, span.last + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
         if self.skipped > before:
-            self.reporter.tell(Skipped(*self._place(lease.partition), self.skipped - before))
+            self.reporter.tell(Skipped(*self.place_of(lease.partition), self.skipped - before))
 
     # --- to the user
 
@@ -258,7 +258,7 @@ class Holdings:
             for lease in outcome.renewed:
                 self.keeper.on_renewed(lease, sent_at)
             if outcome.given_up:
-                place = self._place(acks.partition)
+                place = self.place_of(acks.partition)
                 cause = "given up as lost: all acknowledgements of their leases were refused"
                 self.reporter.log.records(
                     logging.WARNING, cause, *place, outcome.given_up, detail=error_name(error)
@@ -272,7 +272,7 @@ class Holdings:
         for outcome in outcomes:
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
-                place = self._place(outcome.partition)
+                place = self.place_of(outcome.partition)
                 records = sum(lease.undecided for lease in outcome.not_renewed)
                 cause = "lock not renewed: the group forbids it, or the lock has expired"
                 self.reporter.log.records(logging.WARNING, cause, *place, records)
@@ -281,10 +281,10 @@ class Holdings:
             else:
                 self._note_outcome(outcome, error)
             if self.reporter.wants_outcomes:
-                place = self._place(outcome.partition)
+                place = self.place_of(outcome.partition)
                 self.reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
             for lease in outcome.renewed:
-                self.reporter.tell(LeaseRenewed(*self._place(outcome.partition), lease.undecided))
+                self.reporter.tell(LeaseRenewed(*self.place_of(outcome.partition), lease.undecided))
             if error is None and self.memory:
                 for ack in outcome.ranges:
                     self.memory.confirm(outcome.partition, ack.first, ack.last)
@@ -350,7 +350,7 @@ class Holdings:
 
     # --- telling
 
-    def _place(self, partition: Partition) -> tuple[str, int]:
+    def place_of(self, partition: Partition) -> tuple[str, int]:
         topic_id, number = partition
         return self._names.get(topic_id) or topic_id.hex(), number
 
@@ -360,7 +360,7 @@ class Holdings:
             handed_at = self.keeper.handed_at(lease)
             if handed_at is not None and lease.count(SETTLED) == len(lease.states):
                 self.reporter.tell(
-                    Finished(*self._place(lease.partition), len(lease.states), now - handed_at)
+                    Finished(*self.place_of(lease.partition), len(lease.states), now - handed_at)
                 )
 
     def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
@@ -377,27 +377,27 @@ class Holdings:
             lease.why_lost = _LOST_BECAUSE.get(why, why)
             if lease.undecided and self.keeper.handed_at(lease) is not None:
                 self._note_lost(lease, lease.undecided)
-            self.reporter.tell(LeaseLost(*self._place(lease.partition), records, why))
+            self.reporter.tell(LeaseLost(*self.place_of(lease.partition), records, why))
 
     def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
-        place = self._place(lease.partition)
+        place = self.place_of(lease.partition)
         self.reporter.log.records(logging.WARNING, cause, *place, records, lease.first, lease.last)
 
     def _note_lost(self, lease: Lease, records: int) -> None:
         """Records in the user's hands, of which nothing was said yet: the next commit says so, and those that wait."""
-        topic, partition = self._place(lease.partition)
+        topic, partition = self.place_of(lease.partition)
         error = AcknowledgeError(
             f"{topic}[{partition}]: the lock of {records} records, of offsets {lease.first}..{lease.last}, "
-            f"is lost ({lease.why_lost}); they are delivered again"
+            f"is lost ({lease.why_lost})"
         )
         for losses in [one.losses for one in self.confirmations] or [self.losses]:
             losses.append((lease, error))
 
 
 _LOST_BECAUSE = {
-    "expired": "it ran out",
-    "session": "the session with the broker ended",
-    "moved": "the leader of the partition moved",
+    "expired": "it ran out; they will be redelivered",
+    "session": "the session with the broker ended; they will be redelivered",
+    "moved": "the leader of the partition moved; they will be redelivered",
     "topic": "the topic was deleted",
 }
 """As users are told it."""

@@ -227,11 +227,12 @@ class ShareBatch:
 
     def _too_late(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
-        why = self.lease.why_lost or "the lock ran out, or the broker refused an acknowledgement"
+        why = self.lease.why_lost or (
+            "it ran out, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
+        )
         self.lease.is_loss_told = True
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why}). "
-            "What wasn't accepted in time is delivered again"
+            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why})"
         )
 
     def rest_behind(self, offset: int) -> ShareBatch | None:

@@ -165,7 +165,7 @@ def test_what_is_said_of_a_group_at_work(broker: Broker) -> None:
         )
     title, row = words(members)
     assert title[-1] == "ASSIGNMENT"
-    assert (row[0], row[2], row[3], row[-1]) == ("workers", "127.0.0.1", "me", "orders:0,1")
+    assert (row[0], row[2], row[3], row[-1]) == ("workers", "/127.0.0.1", "me", "orders:0,1")
     assert words(states)[1][:5:3] == ["workers", "Stable"]
     assert ["workers", "orders", "0", "0", "0"] in words(offsets)
     assert "Share group 'workers' is not empty" in reset

@@ -65,8 +65,12 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
         for one in found["offsets"]
     ]
     rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets", "--verbose"))
-    # Kafka 4.1 knows no lag, and its tool has no column for it.
-    assert rows == [row[: len(rows[0])] for row in offsets]
+    assert [row[:5] for row in rows] == [row[:5] for row in offsets]
+    if kafka.release.startswith("4.1"):
+        # Its brokers know no lag, so Kafka's tool shows none; ours works it out from the log.
+        assert [row[5:] for row in rows] == [["-"]] * 2
+    else:
+        assert [row[5:] for row in rows] == [row[5:] for row in offsets]
     assert len(rows) == 2
     reset = ours(kafka, "reset-offsets", group, "--to-latest", "--topic", topic, "--dry-run")
     rows = sorted(
