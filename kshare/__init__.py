@@ -71,11 +71,13 @@ _LATE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from kshare.installation import version
+if not TYPE_CHECKING:  # else any name would pass for one of ours
 
-        return version()
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATE[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from kshare.installation import version
+
+            return version()
+        if name not in _LATE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_LATE[name]), name)

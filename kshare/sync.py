@@ -99,11 +99,11 @@ class ShareConsumer(Generic[RecordT_co]):
             stack.callback(
                 self._portal.call, self._portal.stop, True
             )  # interrupted calls may have left tasks
+            self._loop_thread = self._portal.call(threading.get_ident)
             inner = self._portal.wrap_async_context_manager(self._consumer)
             inner.__enter__()
             # What ended the block is of no concern to the loop, where it would come back as part of a group.
             stack.callback(inner.__exit__, None, None, None)
-            self._loop_thread = self._portal.call(threading.get_ident)
             self._desk = _Desk(self._portal, self._consumer)
             stack.callback(self._portal.call, self._desk.close)
             self._handed, self._in_hand, self._walk = None, None, iter(())
@@ -128,15 +128,15 @@ class ShareConsumer(Generic[RecordT_co]):
         At the end of `with` it is called for you. Any thread may call it, at any time, and again: all calls return when
         the consumer is closed. A thread that waits for records gets ConsumerClosed.
         """
-        if self._stack is not None and threading.get_ident() == self._loop_thread:
-            raise KshareError(
-                "close() waits for the event loop, so observers, who are called by it, can't call it"
-            )
+        self._require_other_thread("close()")
         with self._closing:
             stack, self._stack = self._stack, None
             if stack is not None:
                 self._is_closed = True
-                stack.close()
+                try:
+                    stack.close()
+                finally:
+                    self._loop_thread = 0
 
     @property
     def config(self) -> ConsumerConfig:
@@ -247,12 +247,19 @@ class ShareConsumer(Generic[RecordT_co]):
                 batch.desk = self._desk
                 self._handed = batch
 
+    def _require_other_thread(self, what: str) -> None:
+        if threading.get_ident() == self._loop_thread:
+            raise KshareError(
+                f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
+            )
+
     def _run(self, function: Callable[[], Awaitable[ReturnT]]) -> ReturnT:
         """In the loop's thread, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
         if self._is_closed:
             raise self._closed()
         if self._stack is None:
             raise KshareError("the consumer isn't open: write `with ShareConsumer(...) as consumer:`")
+        self._require_other_thread("this call")
 
         async def run() -> ReturnT:
             self._desk.clear()

@@ -427,3 +427,30 @@ async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_
     async with filled(2).running() as cluster:
         await in_thread(work, cluster, on_settled=outcomes.append)
     assert [list(one.ranges()) for one in outcomes if one.error] == [[(0, 1, "accept")]]
+
+
+@pytest.mark.anyio
+async def test_an_observer_that_closes_or_commits_is_told_so_even_while_closing() -> None:
+    """It is called by the event loop that closing waits for."""
+    told: list[str] = []
+    consumers: list[sync.ShareConsumer] = []
+
+    def meddle(event: Event) -> None:
+        for call in (consumers[0].close, consumers[0].commit) if consumers else ():
+            try:
+                call()
+            except KshareError as error:
+                told.append(str(error))
+
+    def work(consumer: sync.ShareConsumer) -> None:
+        consumers.append(consumer)
+        for record in consumer:
+            record.accept()
+            break
+
+    async with TinyCluster("t").running() as cluster:
+        cluster.topics["t"].append(b"0")
+        await in_thread(work, cluster, on_settled=meddle)
+        assert cluster.topics["t"].states == [ACCEPTED]
+    assert told
+    assert all("observers" in text or "was closed" in text for text in told), told

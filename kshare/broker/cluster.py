@@ -72,6 +72,10 @@ class Topic:
     is_internal: bool = False
 
 
+MOST_NEW_PARTITIONS = 10_000
+"""In one request, as Kafka's controller has it."""
+
+
 class Cluster:
     """What brokers keep in their metadata log. `changed` fires after every change."""
 
@@ -217,6 +221,9 @@ class Cluster:
                 raise Refusal(
                     ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid value."
                 )
+            if partitions > MOST_NEW_PARTITIONS:
+                reason = "Excessively large number of partitions per request."
+                raise Refusal(ErrorCode.POLICY_VIOLATION, reason)
             self._check_replicas(replicas)
         self.configs.check(Resource.TOPIC, configs)
 

@@ -40,6 +40,10 @@ async def _exists(router: Router, name: str) -> bool:
         except BrokerError as error:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
+            if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise Failure(
+                    f"{name!r} can't be a topic: names have letters, digits, '.', '_' and '-', 249 at most"
+                ) from error
         return True
     return False
 

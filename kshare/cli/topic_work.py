@@ -68,7 +68,18 @@ def create(
 
 
 def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
-    _each(cluster, names, lambda admin, name: admin.delete_topic(name), "deleted", is_json)
+    async def step(admin: AdminClient, name: str) -> None:
+        if name.startswith("__") and await _is_internal(admin, name):
+            raise KshareError(
+                f"topic {name} is internal to Kafka: with it, groups lose what they know, so it is not deleted"
+            )
+        await admin.delete_topic(name)
+
+    _each(cluster, names, step, "deleted", is_json)
+
+
+async def _is_internal(admin: AdminClient, name: str) -> bool:
+    return any(one.topic == name and one.is_internal for one in await admin.list_topics(with_internal=True))
 
 
 def _each(

@@ -147,6 +147,7 @@ class ShareConsumer(Generic[RecordT_co]):
                     can_renew=speaks_renewal,
                     reporter=self._reporter,
                 )
+                holdings.release_unattended = self._shelf.release_unattended
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
                     self._holdings = holdings

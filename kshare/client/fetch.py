@@ -304,7 +304,7 @@ class NodeSession:
 
     def _wait_ms(self, is_acknowledging: bool) -> int:
         """How long the broker may wait for records: the sooner decisions may come, the shorter."""
-        longest = min(IDLE_WAIT_MS, max(1, int(1000 * min(1.0, _LOCK_SHARE * self._lock_s))))
+        longest = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(1000 * min(1.0, _LOCK_SHARE * self._lock_s))))
         if not is_acknowledging and not any(acks.leases for acks in self.books.values()):
             return longest
         pace = self._holdings.pace
@@ -454,7 +454,7 @@ class NodeSession:
     def _apply(self, sent: Sent, answer: Answer) -> None:
         lock_s = answer.lock_ms / 1000
         sent_at = self._holdings.time_of(self._sent_at)
-        if lock_s:
+        if lock_s > 0:
             self._lock_s = lock_s
         for partition in sent.acks:
             acks = self.books[partition]

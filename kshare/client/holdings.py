@@ -74,6 +74,8 @@ class Holdings:
         """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
         self.losses: list[Loss] = []
         """Likewise: leases that were lost with records in the user's hands of which nothing was said."""
+        self.release_unattended: Callable[[Lease], int] = lambda lease: 0
+        """Releases what was opened by a loop that has ended, and is in nobody's hands; says how many records."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self.reporter = reporter or Reporter()
@@ -332,6 +334,8 @@ class Holdings:
             return
         due = self.keeper.due(now)
         for lease in due.renew:
+            if self.release_unattended(lease):
+                self._is_stalled = True
             lease.decide_held(RENEW)
         for lease in due.release:
             lease.decide_held(RELEASE)

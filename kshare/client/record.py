@@ -337,6 +337,9 @@ class Handles:
             if self._lease.is_held(offset):
                 self._batch.settle(offset, RELEASE)
 
+    def is_of(self, lease: Lease) -> bool:
+        return self._lease is lease
+
     def rest(self) -> ShareBatch | None:
         """What hasn't been handed out yet, as a batch of its own: this walk is at its end then."""
         return self._batch.rest_behind(self._reached)

@@ -9,8 +9,9 @@ from kshare.client.record cimport Handles, ShareBatch, ShareRecord
 
 @cython.final
 cdef class Shelf:
-    cdef list _opened, _left
+    cdef list _opened, _left, _unattended
     cdef object _offer
+    cdef Py_ssize_t _loops
 
     @cython.locals(handles=Handles)
     cpdef ShareRecord next_held(self)

@@ -22,7 +22,7 @@ import kshare.client.shortcut as shortcut
 from kshare.client.awaiting import NextRecord, Records
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
-from kshare.state.lease import ACCEPT, RELEASE
+from kshare.state.lease import ACCEPT, RELEASE, Lease
 
 
 class Source(Protocol):
@@ -104,9 +104,13 @@ class Shelf:
     `offer` is called when something becomes available here, for those that wait.
     """
 
-    __slots__ = ("_left", "_offer", "_opened")
+    __slots__ = ("_left", "_loops", "_offer", "_opened", "_unattended")
 
     def __init__(self, offer: Callable[[], None]) -> None:
+        self._loops = 0
+        """Record loops that haven't ended."""
+        self._unattended: list[Handles] = []
+        """Opened batches whose lock was renewed while there was no loop."""
         self._opened: list[Handles] = []
         self._left: list[ShareBatch | ShareRecord] = []
         self._offer = offer
@@ -153,9 +157,37 @@ class Shelf:
                 return rest
         return None
 
+    def begin_loop(self) -> None:
+        self._loops += 1
+        self._unattended.clear()
+
+    def end_loop(self) -> None:
+        self._loops -= 1
+
+    def release_unattended(self, lease: Lease) -> int:
+        """Its lock is to be renewed. Says how many records are released instead: no loop came for them since last time.
+
+        Not the first time, since whoever takes single records by `anext` begins a loop for each.
+        """
+        released = 0
+        for handles in list(self._opened) if self._loops == 0 else ():
+            if not handles.is_of(lease):
+                continue
+            if handles not in self._unattended:
+                self._unattended.append(handles)
+                continue
+            self._unattended.remove(handles)
+            self._opened.remove(handles)
+            rest = handles.rest()
+            if rest is not None:
+                released += len(rest)
+                rest.settle_held(RELEASE)
+        return released
+
     def clear(self) -> None:
         """The consumer is being closed: nothing is handed out any more."""
         self._opened.clear()
+        self._unattended.clear()
 
 
 class RecordStream(Records):
@@ -166,6 +198,7 @@ class RecordStream(Records):
     def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
         super().__init__()
         shelf.give_back()
+        shelf.begin_loop()
         self._source = source
         self._shelf = shelf
         self._is_implicit = is_implicit
@@ -232,6 +265,7 @@ class RecordStream(Records):
             self._source.on_too_late(record.batch, lost)
 
     def __del__(self) -> None:
+        self._shelf.end_loop()
         if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
 

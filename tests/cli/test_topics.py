@@ -107,3 +107,18 @@ def test_the_guide_shows_what_is_printed(broker: Broker, run: Kshare) -> None:
         if line.startswith("$ kshare "):
             again += [line, *run(*shlex.split(line)[2:]).out.splitlines()]
     assert again == lines
+
+
+def test_internal_topics_are_not_deleted(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("__share_group_state", 2)
+    done = run("topics", "delete", "__share_group_state")
+    assert done.code == 1
+    assert "topic __share_group_state is internal to Kafka" in done.err
+    assert "__share_group_state" in run("topics", "list", "--internal").out
+
+
+def test_more_partitions_than_a_request_may_make_are_refused(broker: Broker, run: Kshare) -> None:
+    done = run("topics", "create", "orders", "--partitions", "10001")
+    assert done.code == 1
+    assert "Excessively large number of partitions per request." in done.err
+    assert run("topics", "list").out == "there are no topics\n"

@@ -11,7 +11,7 @@ import pytest
 
 from kshare import KshareError, ShareConsumer
 from tests.client.test_group import DEADLINE_S, consumer, until
-from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, TinyCluster
+from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +119,33 @@ async def test_what_a_loop_leaves_goes_to_who_waits_already(
             cluster.topics["t"].append(*(b"%d" % number for number in range(6)))
             await until(lambda: cluster.topics["t"].states == [ACCEPTED] * 6)
             tasks.cancel_scope.cancel()
+
+
+async def test_what_a_loop_leaves_while_nobody_waits_is_released_and_not_renewed() -> None:
+    cluster = filled(5)
+    cluster.lock_ms = 300
+    async with cluster.running(), consumer(cluster, "t") as source:
+        async for record in source:
+            record.accept()
+            break
+        await until(lambda: cluster.topics["t"].states == [ACCEPTED] + 4 * [AVAILABLE])
+
+
+async def test_what_a_loop_has_not_come_to_yet_is_kept_for_it() -> None:
+    cluster = filled(3)
+    cluster.lock_ms = 300
+    async with cluster.running(), consumer(cluster, "t") as source:
+        async for record in source:
+            if record.offset == 0:
+                await until(lambda: len(renewals(cluster)) >= 2)
+                assert cluster.topics["t"].states == 3 * [ACQUIRED]
+            if record.offset == 2:
+                break
+    assert cluster.topics["t"].states[:2] == 2 * [ACCEPTED]
+
+
+def renewals(cluster: TinyCluster) -> list[object]:
+    return [one for _, one in cluster.requests if getattr(one, "is_renew_ack", False)]
 
 
 async def test_a_loop_that_goes_on_takes_up_what_another_left() -> None:
