@@ -79,7 +79,10 @@ def _named(said: Iterable[str]) -> dict[str, str]:
 def read_properties(path: Path) -> dict[str, str]:
     """Java's format as it is used for Kafka: names and values, comments, lines that go on behind a backslash."""
     found: dict[str, str] = {}
-    text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
+    try:
+        text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path} is no properties file: it isn't text in UTF-8 (byte {error.start})") from error
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip()[0] in "#!":
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,8 @@ from typing import Annotated
 import typer
 
 from kshare.cli.cluster_options import Json, Properties, Server
+
+_LARGEST_VALUE = 2**31 - 1
 
 
 class Form(StrEnum):
@@ -75,6 +78,10 @@ def produce(
     from kshare.cli.cluster import Cluster
     from kshare.cli.new_records import Template
 
+    if rate == math.inf:
+        raise typer.BadParameter("--rate inf: leave it out to write without a limit")
+    if size is not None and size > _LARGEST_VALUE:
+        raise typer.BadParameter(f"--size {size}: Kafka's records hold {_LARGEST_VALUE} bytes at most")
     template = Template.of(key, header or [], partition, separator, null)
     source = producing.source(files or [], form, template, count, size)
     producing.produce(Cluster(server, properties), topic, source, codec, rate, is_json)

@@ -9,6 +9,8 @@ import typer
 
 from kshare.cli.cluster_options import Properties, Server
 
+_LONGEST_INTERVAL_S = 86_400
+
 
 class What(StrEnum):
     """As in `watching.figures`, which takes longer to load."""
@@ -47,5 +49,7 @@ def top(
     columns = {column.head.lower(): column.name for column in COLUMNS[chosen]}
     if sort is not None and sort.lower() not in columns:
         raise typer.BadParameter(f"--sort {sort}: there is {', '.join(columns)}")
+    if interval > _LONGEST_INTERVAL_S:
+        raise typer.BadParameter(f"--interval {interval:g}: a day ({_LONGEST_INTERVAL_S} seconds) at most")
     by = columns[sort.lower()] if sort else None
     run_top(Cluster(server, properties), group or [], chosen, by, interval, once, is_json)

@@ -212,6 +212,11 @@ def test_a_topic_that_is_like_no_other_is_refused_too() -> None:
     assert_refused(done, 1, "there is no topic xyzzy: create it by kshare topics create xyzzy")
 
 
+def test_a_name_that_no_topic_can_have_is_refused() -> None:
+    done = kshare("consume", "-t", "a/b", "--timeout-ms", "300")
+    assert_refused(done, 1, "'a/b' can't be a topic")
+
+
 def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None:
     """While it waits at the prompt the lease is renewed: the lock lasts for a second, the wait for longer."""
     broker.create_topic("asked")

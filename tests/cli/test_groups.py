@@ -203,6 +203,12 @@ def test_the_cluster_comes_from_a_properties_file(
     assert run("groups", "list", "--command-config", str(file)).code == 0
     file.write_text("nonsense\n")
     assert "line 1: this should be name=value" in run("groups", "list", "--command-config", str(file)).err
+    file.write_bytes(b"\x7fELF\xff")
+    assert_refused(
+        run("groups", "list", "--command-config", str(file)),
+        1,
+        f"{file} is no properties file: it isn't text",
+    )
     file.write_text("group.id=orders\n")
     done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
     assert "group.id is for consumers" in done.err

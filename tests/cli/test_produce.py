@@ -129,6 +129,8 @@ def test_broken_input_is_named_and_what_stood_before_it_is_written(
         (["-t", "plain", "-K", ""], 2, "a character at least"),
         (["-t", "plain", "-K", ":", "-k", "x"], 2, "which is the key?"),
         (["-t", "plain", "--size", "3"], 1, "add --count"),
+        (["-t", "plain", "--count", "1", "--size", "99999999999"], 2, "hold 2147483647 bytes at most"),
+        (["-t", "plain", "--count", "1", "--rate", "inf"], 2, "leave it out"),
         (["-t", "plain", "--count", "3", "file"], 1, "leave the files out"),
         (["-t", "plain", "--input", "json", "-K", ":"], 1, "is for lines"),
         (["-t", "plain", "no-such-file"], 1, "no-such-file: No such file"),

@@ -121,6 +121,7 @@ def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
     assert (done.code, done.out) == (2, "")
     assert "there is group, state, mem, parts, lag, again" in done.err
     assert run("top", "--interval", "0").code == 2
+    assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: a day")
 
 
 def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
