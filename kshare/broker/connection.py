@@ -5,7 +5,7 @@ Decides what ends with a connection: whoever keeps something for it has itself t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ class ClientConnection:
         self.is_open = True
         self.closed = Signal()
         """Fires once, when the client is gone: before on_closed, so that parked requests let go first."""
+        self.send_answers: Callable[[], Awaitable[bool]] = _no_answers
+        """Sends what was answered and kept back; whether there was anything. Set by the conversation."""
         self._hooks: dict[object, Callable[[], None]] = {}
 
     def on_closed(self, key: object, call: Callable[[], None]) -> None:
@@ -58,6 +60,10 @@ class ClientConnection:
         hooks, self._hooks = list(self._hooks.values()), {}
         for call in hooks:
             call()
+
+
+async def _no_answers() -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -88,9 +94,13 @@ class Call:
         """Parks the request until a signal fires (True), or time is up or the client is gone (False).
 
         while not enough() and await call.wait([log.appended], deadline): look again
+
+        Earlier answers are sent first. That takes time in which signals aren't heard, so it is a reason to look again.
         """
         if not self.connection.is_open:
             return False
+        if await self.connection.send_answers():
+            return True
         heard = [*signals, self.connection.closed]
         in_time = await wait_for_any(heard, self.broker.clock, until)
         return in_time and self.connection.is_open

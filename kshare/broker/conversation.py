@@ -2,6 +2,10 @@
 
 Decides when a connection is over. It has two tasks: one reads, so that a client that hangs up is noticed while its
 request is parked; one answers, request after request. Knows no request but ApiVersions and what logs clients in.
+
+Requests that came together are answered together, without giving way to other tasks in between. So a fetch that waits
+elsewhere sees all that was written at once, and gets it in one answer. Nothing answered stays behind while a request
+waits: `Call.wait` sends it first.
 """
 
 from __future__ import annotations
@@ -32,6 +36,10 @@ _CHUNK = 256 * 1024
 _LARGEST_REQUEST = 100 * 1024 * 1024
 _READ_AHEAD = 64
 """Requests that may wait for their turn before the connection isn't read any more."""
+_SENT_TOGETHER = 16
+"""Answers after which others get their turn."""
+_LARGE = 64 * 1024
+"""Bytes of answers that aren't worth keeping back."""
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
@@ -45,6 +53,9 @@ class Conversation:
         self._connection = connection
         self._stream = stream
         self._login = security.login()
+        self._unsent: list[bytearray] = []
+        self._unsent_size = 0
+        connection.send_answers = self._send_answers
         self._frames: deque[memoryview] = deque()
         self._came = anyio.Event()
         self._taken = anyio.Event()
@@ -52,7 +63,7 @@ class Conversation:
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read)
-            with suppress(RefusedConnection, *_GONE):
+            with suppress(RefusedConnection):
                 await self._answer_all()
             self._connection.end()
             tasks.cancel_scope.cancel()
@@ -80,7 +91,15 @@ class Conversation:
             while self._frames:
                 frame = self._frames.popleft()
                 self._taken.set()
-                await self._reply(frame)
+                try:
+                    await self._reply(frame)
+                except RefusedConnection:
+                    await self._send_answers()
+                    raise
+                if len(self._unsent) >= _SENT_TOGETHER or self._unsent_size >= _LARGE:
+                    await self._send_answers()
+            if await self._send_answers():
+                continue  # more may have come meanwhile
             if not self._connection.is_open:
                 return
             self._came = anyio.Event()
@@ -99,11 +118,13 @@ class Conversation:
         self._connection.client_id = header.client_id
         if request is None:
             refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
-            await self._send(encode_response(refusal, 0, header.correlation_id))
+            self._keep(encode_response(refusal, 0, header.correlation_id))
             return
         counted = request.NAME.removesuffix("Request"), call.node.id
         self._broker.counters.requests[counted] += 1
         fault = self._broker.faults.take(request, call)
+        if fault is not None:
+            await self._send_answers()
         try:
             answer = await (
                 self._handle(request, call) if fault is None else self._meet(fault, request, call)
@@ -120,8 +141,14 @@ class Conversation:
             self._broker.log.event(logging.ERROR, what, error, has_traceback=True)
             self._broker.crashes.append(error)
             raise RefusedConnection from error
-        if reply is not None:
-            await self._send(reply, None if fault is None else fault.cut_after)
+        if reply is None:
+            return
+        cut_after = None if fault is None else fault.cut_after
+        if cut_after is not None:
+            del reply[cut_after:]
+        self._keep(reply)
+        if cut_after is not None:
+            raise RefusedConnection
 
     async def _handle(self, request: Message, call: Call) -> Message | None:
         if self._login is not None and not self._login.lets_through(call.api_key):
@@ -156,13 +183,22 @@ class Conversation:
             await call.wait([], clock.now() + fault.after_ms)
         return None if fault.mute else answer
 
-    async def _send(self, reply: bytearray, cut_after: int | None = None) -> None:
-        if cut_after is not None:
-            del reply[cut_after:]
+    def _keep(self, answer: bytearray) -> None:
+        self._unsent.append(answer)
+        self._unsent_size += len(answer)
+
+    async def _send_answers(self) -> bool:
+        """Whether there were any. Raises RefusedConnection when the client is gone."""
+        if not self._unsent:
+            return False
+        answers, self._unsent, self._unsent_size = self._unsent, [], 0
+        data = answers[0] if len(answers) == 1 else bytearray().join(answers)
         # It takes what bytes can be made of, whatever its signature says.
-        await self._stream.send(cast("bytes", reply))
-        if cut_after is not None:
-            raise RefusedConnection
+        try:
+            await self._stream.send(cast("bytes", data))
+        except _GONE as gone:
+            raise RefusedConnection from gone
+        return True
 
     def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
         """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import anyio
+import anyio.lowlevel
 
 from kshare.broker.clock import Clock
 
@@ -69,7 +70,9 @@ class Offer(Signal):
 async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> bool:
     """Waits until one of the signals fires (True) or the clock shows `until` (False).
 
-    It listens before it first gives way to other tasks: what is checked right before the call can't be missed.
+    It listens before it first gives way to other tasks: what is checked right before the call can't be missed. When a
+    signal has fired it gives way once more: whoever changes something at the same moment does so first, and the caller
+    finds all of it at one look.
     """
     if clock.now() >= until:
         return False
@@ -81,6 +84,7 @@ async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> b
         signal.listen(wake)
     try:
         await fired.wait()
+        await anyio.lowlevel.checkpoint()
     finally:
         timer.cancel()
         for signal in heard:

@@ -16,7 +16,6 @@ from kshare.broker.server import NodeServer
 from kshare.protocol import messages
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.frames import FrameSplitter
 from kshare.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -30,6 +29,7 @@ from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.testing import Broker
 from tests.broker.batches import batch
+from tests.broker.raw import Raw
 
 DEADLINE_S = 20.0
 
@@ -38,37 +38,6 @@ DEADLINE_S = 20.0
 def broker() -> Iterator[Broker]:
     with Broker(topics={"t": 1}) as broker:
         yield broker
-
-
-class Raw:
-    """A socket and nothing else."""
-
-    def __init__(self, broker: Broker) -> None:
-        host, _, port = broker.bootstrap.partition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
-        self._splitter = FrameSplitter()
-        self._frames: list[memoryview] = []
-
-    def __enter__(self) -> Raw:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes | bytearray) -> None:
-        self.socket.sendall(data)
-
-    def frame(self) -> memoryview | None:
-        """The next answer; None when the broker has hung up."""
-        while not self._frames:
-            try:
-                chunk = self.socket.recv(65536)
-            except ConnectionResetError:
-                return None
-            if not chunk:
-                return None
-            self._frames += self._splitter.feed(chunk)
-        return self._frames.pop(0)
 
 
 def cluster_question(number: int) -> bytearray:
@@ -103,6 +72,24 @@ def test_requests_are_answered_in_their_order_however_they_come(broker: Broker) 
             frame = raw.frame()
             assert frame is not None
             assert decode_response(DescribeClusterResponse, 1, frame)[0] == number
+
+
+def test_an_answer_does_not_stay_behind_while_the_next_request_waits(broker: Broker) -> None:
+    with Raw(broker) as raw:
+        raw.send(cluster_question(1) + fetch(broker, 2, wait_ms=10 * 60_000))
+        frame = raw.frame()
+        assert frame is not None
+        assert decode_response(DescribeClusterResponse, 1, frame)[0] == 1
+        broker.produce("t", [b"x"])
+        frame = raw.frame()
+        assert frame is not None
+        assert decode_response(FetchResponse, 13, frame)[0] == 2
+
+
+def test_what_was_answered_before_the_broker_hangs_up_arrives(broker: Broker) -> None:
+    with Raw(broker) as raw:
+        raw.send(cluster_question(1) + cluster_question(2) + struct.pack(">ihhi", 8, 60, 99, 3))
+        assert [raw.frame() is not None for _ in range(3)] == [True, True, False]
 
 
 def test_a_version_of_api_versions_that_there_isnt_is_answered_in_the_oldest(broker: Broker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -10,9 +11,18 @@ from queue import Queue
 import pytest
 
 from kshare.broker.shares.led_partition import LedPartition
-from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest
+from kshare.protocol.envelopes import encode_request
+from kshare.protocol.messages import (
+    ProduceRequest,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+)
 from kshare.protocol.messages import share_fetch_request as fetch
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.testing import Broker
+from tests.broker.batches import batch
+from tests.broker.raw import Raw
 from tests.helpers.plain_client import PlainClient, plain_client
 
 GROUP, TOPIC = "g", "orders"
@@ -114,6 +124,34 @@ def test_a_record_wakes_one_of_those_who_wait(broker: Broker, crowd: Crowd) -> N
     broker.produce(TOPIC, [b"x"])
     assert crowd.next() == (0, [(0, 0)])
     assert crowd.settled_looks() - before == 1
+
+
+def test_what_one_client_writes_at_once_goes_out_in_one_answer(broker: Broker, crowd: Crowd) -> None:
+    for number in range(MEMBERS):
+        crowd.park(number)
+    before = crowd.settled_looks()
+    rows = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch())])]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=rows)
+    with Raw(broker) as raw:
+        raw.send(b"".join(encode_request(request, 9, number, "raw") for number in range(5)))
+        assert crowd.next() == (0, [(0, 4)])
+    assert crowd.settled_looks() - before == 1
+
+
+def test_what_is_written_while_one_wakes_goes_out_with_the_rest(broker: Broker, crowd: Crowd) -> None:
+    for number in range(MEMBERS):
+        crowd.park(number)
+    log = broker.state.cluster.topics[TOPIC].partitions[0].log
+
+    def write() -> None:
+        log.append(batch(), now=1000, leader_epoch=0)
+
+    def write_now_and_with_the_next_turn() -> None:
+        write()
+        asyncio.get_running_loop().call_soon(write)
+
+    broker.call(write_now_and_with_the_next_turn)
+    assert crowd.next() == (0, [(0, 1)])
 
 
 def test_what_one_leaves_the_next_gets(broker: Broker, crowd: Crowd) -> None:

@@ -1,0 +1,41 @@
+"""A socket to a broker, byte by byte."""
+
+from __future__ import annotations
+
+import socket
+
+from kshare.protocol.frames import FrameSplitter
+from kshare.testing import Broker
+
+DEADLINE_S = 20.0
+
+
+class Raw:
+    """A socket and nothing else."""
+
+    def __init__(self, broker: Broker) -> None:
+        host, _, port = broker.bootstrap.partition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+        self._splitter = FrameSplitter()
+        self._frames: list[memoryview] = []
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes | bytearray) -> None:
+        self.socket.sendall(data)
+
+    def frame(self) -> memoryview | None:
+        """The next answer; None when the broker has hung up."""
+        while not self._frames:
+            try:
+                chunk = self.socket.recv(65536)
+            except ConnectionResetError:
+                return None
+            if not chunk:
+                return None
+            self._frames += self._splitter.feed(chunk)
+        return self._frames.pop(0)
