@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kshare.broker.configs import Configs
 from kshare.broker.log import LogLimits, PartitionLog
@@ -319,6 +320,7 @@ def check_topic_name(name: str) -> None:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
 
 
+@lru_cache(maxsize=4096)
 def _java_hash(text: str) -> int:
     """What Java's String.hashCode gives, by which brokers choose coordinators."""
     value = 0

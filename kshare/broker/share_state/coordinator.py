@@ -9,6 +9,7 @@ node coordinates is the cluster's decision; the memory is shared by all nodes, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
@@ -189,6 +190,7 @@ class ShareCoordinator:
         shard.prune()
 
 
+@lru_cache(maxsize=4096)
 def _text(key: Key) -> str:
     group, topic_id, partition = key
     return f"{group}:{uuid_text(topic_id)}:{partition}"

@@ -218,8 +218,9 @@ class LedPartition:
     def _expire(self) -> None:
         self._timer = None
         change = self.shared.expire(self._parts.clock.now(), self.limits)
-        self._parts.counters.lock_timeouts[self.group] += change.size
-        self._commit_anyway(change)
+        if change.settled:
+            self._parts.counters.lock_timeouts[self.group] += change.size
+            self._commit_anyway(change)
         self._arm()
 
     def _commit_anyway(self, change: Change) -> None:
@@ -261,6 +262,9 @@ class LedPartition:
     # --- time, and the end
 
     def _arm(self) -> None:
+        """The timer may be early, since its records were settled: looking for the next lock each time costs more."""
+        if self._timer is not None and self._timer.when <= self._parts.clock.now() + self.limits.lock_ms:
+            return
         due = self.shared.next_expiry()
         if self._timer is not None and (due is None or self._timer.when > due):
             self._timer.cancel()
