@@ -88,7 +88,7 @@ class Call:
     def need(self, operation: Operation, on: On, name: str) -> None:
         """Raises Refusal for a client that lacks the right."""
         if not self.may(operation, on, name):
-            raise Refusal(on.refusal, f"{operation.name.lower()} on {on.name.lower()} {name} isn't allowed")
+            raise Refusal(on.refusal, f"{on.name.capitalize()} authorization failed.")
 
     async def wait(self, signals: Iterable[Signal], until: int) -> bool:
         """Parks the request until a signal fires (True), or time is up or the client is gone (False).

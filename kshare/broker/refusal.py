@@ -6,6 +6,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 NOT_HOSTED = "This server does not host this topic-partition."
 """Kafka's text for UNKNOWN_TOPIC_OR_PARTITION."""
+NOT_THE_COORDINATOR = "This is not the correct coordinator."
 
 
 class Refusal(Exception):

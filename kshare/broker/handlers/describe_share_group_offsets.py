@@ -22,6 +22,8 @@ from kshare.protocol.messages.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponseTopic as Topic,
 )
 
+_REFUSED = "Topic authorization failed."
+
 
 async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> DescribeShareGroupOffsetsResponse:
     return DescribeShareGroupOffsetsResponse(groups=[_described(group, call) for group in request.groups])
@@ -35,7 +37,9 @@ def _described(asked: AskedGroup, call: Call) -> Group:
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         check_coordinator(call, asked.group_id)
     except Refusal as refusal:
-        return Group(asked.group_id, error_code=refusal.code, error_message=refusal.message)
+        # Kafka leaves out the text of this one, here.
+        text = None if refusal.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else refusal.message
+        return Group(asked.group_id, error_code=refusal.code, error_message=text)
     if asked.topics is None:
         return Group(asked.group_id, _all_topics(asked.group_id, call))
     topics = [_topic(asked.group_id, topic.topic_name, topic.partitions, call) for topic in asked.topics]
@@ -58,7 +62,12 @@ def _all_topics(group_id: str, call: Call) -> list[Topic]:
 
 def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
     if not call.may(Operation.DESCRIBE, On.TOPIC, name):
-        return Topic(name, partitions=[Row(index, -1, error_code=On.TOPIC.refusal) for index in indexes])
+        return Topic(
+            name,
+            partitions=[
+                Row(index, -1, error_code=On.TOPIC.refusal, error_message=_REFUSED) for index in indexes
+            ],
+        )
     topic = call.broker.cluster.find(name)
     if topic is None:
         return Topic(name, partitions=[Row(index, UNKNOWN_START) for index in indexes])

@@ -17,6 +17,13 @@ from kshare.protocol.messages.share_group_describe_response import (
 )
 
 _ASSIGNOR = "simple"
+_TEXTS = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: None,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "The group has described topic(s) that the client is not authorized to describe."
+    ),
+}
+"""What Kafka says, where it isn't what it says elsewhere."""
 
 
 async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
@@ -33,7 +40,7 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
         for name in {name for member in group.members.values() for name in member.topics}:
             call.need(Operation.DESCRIBE, On.TOPIC, name)
     except Refusal as refusal:
-        return DescribedGroup(refusal.code, refusal.message, group_id)
+        return DescribedGroup(refusal.code, _TEXTS.get(refusal.code, refusal.message), group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,

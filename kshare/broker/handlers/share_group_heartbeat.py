@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.refusal import NOT_THE_COORDINATOR, Refusal
 from kshare.broker.rights import On, Operation
 from kshare.broker.share_groups.assignor import TopicPartition
 from kshare.broker.share_groups.share_group import JOIN, LEAVE, Beat
@@ -13,6 +13,12 @@ from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeart
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
 
 _GROUP = 0
+_WITHOUT_TEXT = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
+"""As in Kafka."""
 _INTERVAL = "share.heartbeat.interval.ms"
 
 
@@ -20,7 +26,8 @@ async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupH
     try:
         return _answer(request, call)
     except Refusal as refusal:
-        return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.message)
+        text = None if refusal.code in _WITHOUT_TEXT else refusal.message
+        return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
 
 
 def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
@@ -51,7 +58,7 @@ def check_coordinator(call: Call, group: str) -> None:
     """Raises Refusal unless this node coordinates the group."""
     node: Node | None = call.broker.cluster.coordinator(_GROUP, group)
     if node is not call.node:
-        raise Refusal(ErrorCode.NOT_COORDINATOR)
+        raise Refusal(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
