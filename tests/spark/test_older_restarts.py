@@ -70,19 +70,22 @@ class Restarts:
         return found
 
     def tell(self, command: str) -> None:
+        assert self.ask(command) == {"error": ""}
+
+    def ask(self, command: str) -> dict[str, str]:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
-        assert self.answer() == {"error": ""}
+        return self.answer()
 
     def stop(self) -> None:
         self.tell("stop")
 
     def kill_runner(self) -> None:
-        """Nobody leaves the group; then the query is stopped."""
+        """Nobody leaves the group; then the query is stopped, unless a trigger that met no runner has ended it."""
         (runner,) = runners(self.process.pid)
         os.kill(runner, signal.SIGKILL)
-        self.tell("stop")
+        self.ask("stop")
 
     def produce(self) -> None:
         self.rig.produce(10)
