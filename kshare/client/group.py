@@ -196,11 +196,12 @@ class GroupMember:
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})
         beat = membership.next_heartbeat(anyio.current_time())
-        if beat and membership.coordinator:
+        coordinator = membership.coordinator  # which may be given up while its answer is awaited
+        if beat and coordinator:
             try:
-                reply = await self._ask(membership.coordinator.node, beat)
+                reply = await self._ask(coordinator.node, beat)
             except _NO_ANSWER as error:
-                self._on_no_answer("a heartbeat failed", error, membership.coordinator.node)
+                self._on_no_answer("a heartbeat failed", error, coordinator.node)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
