@@ -13,7 +13,6 @@ from tools.kafka.jars import NEWEST_RELEASE
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
 
 
-@pytest.mark.long  # three brokers, 90 s; testing/test_consumer_meets_faults.py has it with the embedded broker
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_records_go_on_when_a_broker_freezes_for_good(start_cluster: StartCluster) -> None:
     cluster = await in_thread(start_cluster, NEWEST_RELEASE, 3)
