@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.integration.conversation.offset_scripts import show
 from tests.integration.conversation.session_scripts import scene
 from tests.integration.conversation.sharer import ACCEPT
@@ -54,8 +52,7 @@ def cold_ones_join_a_session(talk: Talk) -> None:
     one.fetch(0, wait_ms=5000)
     talk.produce(one.topic, [50])
     one.fetch(partitions=[1, 2], wait_ms=5000)
-    time.sleep(0.2)  # nothing tells when they have been loaded
-    one.fetch(wait_ms=5000)
+    one.gather(100)  # nothing tells when both have been loaded: they may come in one answer or in two
     one.fetch(wait_ms=100)
 
 

@@ -104,6 +104,22 @@ class Sharer:
         self._go_on(request.share_session_epoch, answer.error_code)
         return answer
 
+    def gather(self, records: int) -> None:
+        """Fetch until so many records were acquired. Which they are is compared, not in how many answers they come."""
+        acquired: list[tuple[int, int, int]] = []
+        while sum(last - first + 1 for _, first, last in acquired) < records:
+            answer = self.talk.quietly(self.fetch_request(wait_ms=5000), self.via)
+            assert answer.error_code == 0, answer
+            assert answer.responses, answer
+            self._go_on(self.epoch, answer.error_code)
+            acquired += [
+                (row.partition_index, range_.first_offset, range_.last_offset)
+                for topic in answer.responses
+                for row in topic.partitions
+                for range_ in row.acquired_records
+            ]
+        self.talk.note("gathered", sorted(acquired))
+
     def open(self, **options: Any) -> None:
         """Open a session and fetch nothing; not compared. The share-partition may not be loaded yet."""
         request = self.fetch_request(0, **{"most": 0} | options)

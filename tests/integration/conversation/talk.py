@@ -292,10 +292,11 @@ class Talk:
 
 
 def _place(item: Any) -> Any:
-    """Brokers list topics and partitions in any order."""
+    """Brokers list topics, partitions and groups in any order."""
     if not isinstance(item, dict):
-        return 0, ""
-    return item.get("partitionIndex", item.get("partition", 0)), item.get("topicName", "")
+        return 0, "", ""
+    partition = item.get("partitionIndex", item.get("partition", 0))
+    return partition, item.get("topicName", ""), item.get("groupId", "")
 
 
 def codes(value: Any) -> set[int]:
