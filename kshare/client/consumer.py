@@ -261,8 +261,10 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings.tell()
 
     def stretch(self) -> int:
-        """How many records may go by before everything else has to run again."""
-        return self._held().pace.within(_STRETCH_S)
+        """How many records may go by before everything else has to run again; what has expired by now is lost."""
+        holdings = self._held()
+        holdings.look_after_leases()
+        return holdings.pace.within(_STRETCH_S)
 
     async def next_batch(self) -> TypedBatch[RecordT_co]:
         """Records of one partition that were acquired together; what `batches` gives, without accepting anything."""
@@ -288,6 +290,12 @@ class ShareConsumer(Generic[RecordT_co]):
         """What `take` finds; who has waited longest takes first."""
         holdings = self._held()
         await checkpoint()
+        if not self._queue:
+            self._held()
+            self._shelf.give_back()
+            taken = take(holdings)
+            if taken is not None:
+                return taken
         place = object()
         self._queue.append(place)
         try:

@@ -480,7 +480,9 @@ class NodeSession:
             self._appetite.on_answer(sizes)
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
-            acks = self.books.setdefault(partition, PartitionAcks(partition))
+            acks = self.books.get(partition)
+            if acks is None:
+                acks = self.books[partition] = PartitionAcks(partition)
             self._holdings.add(topic or "", acks, data, lock_s, sent_at)
         for topic_id, number in answer.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()

@@ -293,13 +293,14 @@ class Holdings:
 
     def _note_outcome(self, outcome: Outcome, error: KshareError | None) -> None:
         """For the commits that wait for it, otherwise for the next one."""
-        ranges = [(ack.first, ack.last) for ack in outcome.ranges]
-        # Every one of them is to hear of it: no short cut.
-        heard = [one.on_outcome(outcome.partition, ranges, error) for one in self.confirmations]
-        if not any(heard):
-            note(self.results, outcome.partition, error)
         if self.confirmations:
+            ranges = [(ack.first, ack.last) for ack in outcome.ranges]
+            # Every one of them is to hear of it: no short cut.
+            heard = [one.on_outcome(outcome.partition, ranges, error) for one in self.confirmations]
             self.tell()
+            if any(heard):
+                return
+        note(self.results, outcome.partition, error)
 
     def on_too_late(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""

@@ -1,6 +1,7 @@
 # C types for streams.py. A coroutine keeps its variables in an object of its own: they can't have C types from here.
 
 cimport cython
+cimport kshare.client.coarse as coarse
 cimport kshare.client.current as current
 cimport kshare.client.shortcut as shortcut
 from kshare.client.awaiting cimport NextRecord, Records
@@ -33,6 +34,7 @@ cdef class RecordStream(Records):
     cdef ShareRecord _in_hand
     cdef Shelf _shelf
     cdef Py_ssize_t _left
+    cdef long long _until
 
     cpdef ShareRecord take(self, object task)
 

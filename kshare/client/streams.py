@@ -17,12 +17,17 @@ from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
+import kshare.client.coarse as coarse
 import kshare.client.current as current
 import kshare.client.shortcut as shortcut
 from kshare.client.awaiting import NextRecord, Records
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
+
+
+_LONGEST_STRETCH_MS = 50
+"""However few records went by: the user's code has held the loop up, and locks may be over meanwhile."""
 
 
 class Source(Protocol):
@@ -37,7 +42,10 @@ class Source(Protocol):
         ...
 
     def stretch(self) -> int:
-        """How many records may be handed out before everybody else has to run again."""
+        """How many records may be handed out before everybody else has to run again.
+
+        What has expired by now isn't among them.
+        """
         ...
 
     def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
@@ -193,7 +201,7 @@ class Shelf:
 class RecordStream(Records):
     """Record by record."""
 
-    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_left", "_shelf", "_source", "_task")
+    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_left", "_shelf", "_source", "_task", "_until")
 
     def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
         super().__init__()
@@ -208,9 +216,11 @@ class RecordStream(Records):
         self._is_asked = False
         """A task waits for the next."""
         self._left = 0
+        self._until = 0
+        """When this stretch ends, though there may be records left of it."""
 
     def take(self, task: object) -> ShareRecord | None:
-        if self._left == 0 or self._is_asked:
+        if self._left == 0 or self._is_asked or coarse.coarse_ms() > self._until:
             return None
         if self._is_implicit:
             self._put_down(task)
@@ -239,9 +249,10 @@ class RecordStream(Records):
 
     async def _next(self) -> ShareRecord:
         self._shelf.give_back()
-        if self._left == 0:
+        if self._left == 0 or coarse.coarse_ms() > self._until:
             await checkpoint()
             self._left = self._source.stretch()
+            self._until = coarse.coarse_ms() + _LONGEST_STRETCH_MS
         self._left -= 1
         record = self._shelf.next_held()
         while record is None:

@@ -123,10 +123,12 @@ class PartitionAcks:
             return []
         self._is_renewing = renewals
         if not self._salvage[renewals].is_open:
-            self._send(self._fresh(renewals))
+            for lease in self.leases:
+                self._renew_whole(lease)
+                self._send_of(lease, lease.first, lease.last)
         else:
             self._is_piece_next = not self._is_piece_next
-            ways = (self._send_piece, lambda: self._send(self._fresh(renewals)))
+            ways = (self._send_piece, self._send_fresh)
             for send in ways if self._is_piece_next else reversed(ways):
                 if not self._under_way:
                     send()
@@ -134,37 +136,38 @@ class PartitionAcks:
         self._under_way.sort()
         return self._under_way
 
-    def _send(self, spans: Iterable[Span]) -> None:
+    def _send_of(self, lease: Lease, first: int, last: int) -> None:
         lowest, highest = (RENEW, RENEW) if self._is_renewing else (GAP, REJECT)
-        for lease, first, last in spans:
-            for start, end in lease.runs_within(first, last, lowest, highest):
-                types = lease.send(start, end)
-                sent = AckRange(lease.first + start, lease.first + end - 1, types)
-                self._under_way.append(sent)
-                self._sent.append((lease, sent.first, sent.last))
+        for start, end in lease.runs_within(first, last, lowest, highest):
+            types = lease.send(start, end)
+            sent = AckRange(lease.first + start, lease.first + end - 1, types)
+            self._under_way.append(sent)
+            self._sent.append((lease, sent.first, sent.last))
+
+    def _renew_whole(self, lease: Lease) -> None:
+        if self._is_renewing and lease.count(RENEW):
+            lease.decide_held(RENEW)
 
     def _send_piece(self) -> None:
         """The next of which anything is left: leases may have run out meanwhile."""
         salvage = self._salvage[self._is_renewing]
         while not self._under_way and (piece := salvage.next_piece()) is not None:
             self._piece = piece
-            self._send(piece.spans)
+            for lease, first, last in piece.spans:
+                self._send_of(lease, first, last)
         if not self._under_way:
             self._piece = None
 
-    def _fresh(self, renewals: bool) -> list[Span]:
+    def _send_fresh(self) -> None:
         """All that is in no open piece."""
-        windows = self._salvage[renewals].windows()
-        spans: list[Span] = []
+        windows = self._salvage[self._is_renewing].windows()
         for lease in self.leases:
-            if renewals and lease.count(RENEW):
-                lease.decide_held(RENEW)
+            self._renew_whole(lease)
             start = lease.first
             for first, last in windows.get(lease, ()):
-                spans.append((lease, start, first - 1))
+                self._send_of(lease, start, first - 1)
                 start = last + 1
-            spans.append((lease, start, lease.last))
-        return spans
+            self._send_of(lease, start, lease.last)
 
     def on_answer(self, error: int) -> list[Outcome]:
         """The broker's word on all that is under way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 import anyio
 import pytest
@@ -36,3 +37,35 @@ async def test_what_a_blocked_loop_reads_too_late_is_not_handed_out() -> None:
                 assert batch.values() == [b"second"]
                 batch.accept()
                 assert await consumer.commit() == {("orders", 0): None}
+
+
+@pytest.mark.parametrize("acknowledgement", ["implicit", "explicit"])
+async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_handed_out(
+    acknowledgement: Literal["implicit", "explicit"],
+) -> None:
+    """Not even the rest of those that a loop may take without letting others run."""
+    count, blocks_at = 3000, {500, 1500}
+    with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config(
+            "g",
+            {
+                "share.auto.offset.reset": "earliest",
+                "share.record.lock.duration.ms": str(int(1000 * LOCK_S)),
+            },
+        )
+        broker.produce("orders", [b"%d" % number for number in range(count)])
+        finished: set[int] = set()
+        async with ShareConsumer(
+            broker.bootstrap, group="g", topics="orders", acknowledgement=acknowledgement
+        ) as consumer:
+            with anyio.fail_after(DEADLINE_S):
+                async for record in consumer:
+                    assert record.lease_deadline > anyio.current_time()
+                    if record.offset in blocks_at and record.delivery_count == 1:
+                        time.sleep(1.5 * LOCK_S)  # noqa: ASYNC251
+                        continue
+                    if acknowledgement == "explicit":
+                        record.accept()
+                    finished.add(record.offset)
+                    if len(finished) == count:
+                        break
