@@ -480,10 +480,9 @@ class NodeSession:
             self._appetite.on_answer(sizes)
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
-            acks = self.books.get(partition)
-            if acks is None:
-                acks = self.books[partition] = PartitionAcks(partition)
-            self._holdings.add(topic or "", acks, data, lock_s, sent_at)
+            if partition not in self.books:
+                self.books[partition] = PartitionAcks(partition)
+            self._holdings.add(topic or "", self.books[partition], data, lock_s, sent_at)
         for topic_id, number in answer.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()
             what = f"node {self.node} answered for it though it wasn't asked to, or twice"

@@ -25,7 +25,6 @@ from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
-
 _LONGEST_STRETCH_MS = 50
 """However few records went by: the user's code has held the loop up, and locks may be over meanwhile."""
 
