@@ -477,6 +477,7 @@ class NodeSession:
             self._brought_at = self._holdings.clock()
             if brought:
                 self._moved_at = self._brought_at
+                self._unreadable.on_useful()
             self._appetite.on_answer(sizes)
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])

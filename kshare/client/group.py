@@ -204,6 +204,7 @@ class GroupMember:
                 self._on_no_answer("a heartbeat failed", error, coordinator.node)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
+            self._unreadable.on_useful()
             self._on_events(membership.on_response(beat, reply, anyio.current_time()))
         return membership.wake_at
 

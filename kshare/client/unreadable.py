@@ -15,7 +15,9 @@ from kshare.errors import DecodeError, KshareError
 log = logging.getLogger("kshare.client")
 
 ENOUGH = 3
-"""Answers of one broker within `WINDOW_S`."""
+"""Answers of one broker within `WINDOW_S`, and none between them that was of use."""
+TOO_MANY = 10
+"""Answers of one broker within `WINDOW_S`, whatever came between them."""
 WINDOW_S = 30.0
 
 
@@ -24,6 +26,12 @@ class UnreadableAnswers:
 
     def __init__(self) -> None:
         self._times: list[float] = []
+        self._row: list[float] = []
+        """The same, since the last one of use."""
+
+    def on_useful(self) -> None:
+        """An answer was read that brought records, or that keeps the member in its group."""
+        self._row.clear()
 
     def note(self, error: KshareError, broker: str, now: float) -> None:
         """Logs the first, and raises the error when it goes on; other errors are none of this."""
@@ -32,14 +40,16 @@ class UnreadableAnswers:
         self._times = [time for time in self._times if now - time < WINDOW_S]
         if not self._times:
             log.warning(
-                "%s: %s. The connection is closed and the request repeated; after %d such answers within %.0f s "
-                "the consumer fails",
+                "%s: %s. The connection is closed and the request repeated; after %d such answers in a row within "
+                "%.0f s the consumer fails",
                 broker,
                 error,
                 ENOUGH,
                 WINDOW_S,
             )
         self._times.append(now)
-        if len(self._times) >= ENOUGH:
-            log.error("%s: %d answers within %.0f s can't be decoded: %s", broker, ENOUGH, WINDOW_S, error)
+        self._row = [*(time for time in self._row if now - time < WINDOW_S), now]
+        count = len(self._times)
+        if len(self._row) >= ENOUGH or count >= TOO_MANY:
+            log.error("%s: %d answers within %.0f s can't be decoded: %s", broker, count, WINDOW_S, error)
             raise error

@@ -11,7 +11,7 @@ import pytest
 
 from kshare import ConfigError, DecodeError, ShareConsumer
 from kshare.client.observer import Event, SessionEnded
-from kshare.client.unreadable import ENOUGH, WINDOW_S, UnreadableAnswers
+from kshare.client.unreadable import ENOUGH, TOO_MANY, WINDOW_S, UnreadableAnswers
 from kshare.errors import ConnectionLost, UnreadableAnswer
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
@@ -164,6 +164,42 @@ async def test_no_more_is_asked_for_than_is_read() -> None:
                     break
         assert topic.deliveries == [1] * 60
     assert max(one.max_bytes for one in cluster.asked(ShareFetchRequest)) <= 75_000
+
+
+def test_answers_that_bring_records_in_between_are_some_patience() -> None:
+    """A wire that flips a bit now and then: what is damaged comes again, and the consumer goes on."""
+    error = DecodeError("responses", 7, "null")
+    answers = UnreadableAnswers()
+    for number in range(TOO_MANY - 1):
+        answers.note(error, "node 1", number / 10)
+        answers.on_useful()
+    with pytest.raises(DecodeError):
+        answers.note(error, "node 1", 1.0)
+
+
+@in_both_loops
+async def test_a_wire_that_damages_an_answer_now_and_then_does_not_end_the_consumer() -> None:
+    cluster = TinyCluster("a")
+    damaged: set[int] = set()
+
+    def spoil(answer: Message, frame: bytearray) -> bytearray:
+        count = sum(state == ACCEPTED for state in cluster.topics["a"].states)
+        if not brings_records(answer) or count in damaged or len(damaged) == 4:
+            return frame
+        damaged.add(count)
+        return cut_in_half(answer, frame)
+
+    cluster.spoil = spoil
+    async with cluster.running(), consumer(cluster, max_records=1) as source:
+        cluster.topics["a"].append(*[b"x" * 1000] * 6)
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                record.accept()
+                await source.commit()
+                if record.offset == 5:
+                    break
+    assert len(damaged) == 4
+    assert cluster.topics["a"].states == [ACCEPTED] * 6
 
 
 def test_it_goes_on_when_there_are_three_within_half_a_minute() -> None:
