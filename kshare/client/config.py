@@ -98,8 +98,14 @@ class ConsumerConfig:
 
     def _check(self) -> None:
         for name in ("bootstrap_servers", "group", "client_id"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
                 raise ConfigError(f"{name} must be a non-empty string, not {getattr(self, name)!r}")
+        for name in ("group", "client_id"):
+            size = len(getattr(self, name).encode())
+            if size > _LONGEST_STRING:
+                raise ConfigError(
+                    f"{name} has {size:,} bytes, and Kafka's protocol allows {_LONGEST_STRING:,} in a string"
+                )
         for name, allowed in (
             ("acknowledgement", ("implicit", "explicit")),
             ("acquire", ("auto", "batches", "records")),
@@ -126,6 +132,7 @@ class ConsumerConfig:
             raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
 
 
+_LONGEST_STRING = 2**15 - 1
 _EXAMPLES = {
     "bootstrap_servers": '"localhost:9092"',
     "group": 'group="orders"',

@@ -45,6 +45,8 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"gruop": "g"}, "there is no option 'gruop'; did you mean group?"),
         ({"zzz": 1}, "there is no option 'zzz'$"),
         ({"group": ""}, 'group is missing: write group="orders"'),
+        ({"group": " "}, "group must be a non-empty string, not ' '"),
+        ({"group": "g" * 32768}, "group has 32,768 bytes, and Kafka's protocol allows 32,767 in a string"),
         ({"topics": []}, r'topics is missing: write topics=\["orders"\]'),
         ({"topics": [7]}, "topics must be a list of topic names"),
         ({"group.id": "h"}, "group.id: group is given twice"),
