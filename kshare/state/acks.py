@@ -76,6 +76,8 @@ class PartitionAcks:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leases: list[Lease] = []
+        self._highest = -1
+        """The last offset that any of them had."""
         self._under_way: list[AckRange] = []
         self._sent: list[Run] = []
         """The same, with the leases, in their order."""
@@ -87,15 +89,18 @@ class PartitionAcks:
 
     def add(self, lease: Lease) -> tuple[int, list[Outcome]]:
         """How many records older leases lost by it, and what had been decided of these."""
+        is_new = lease.first > self._highest
+        self._highest = max(self._highest, lease.last)
+        if is_new:
+            self.leases.append(lease)
+            return 0, []
         overlaps = [
             (older, max(older.first, lease.first), min(older.last, lease.last))
-            for older in (self.leases if lease.delivery_count > 1 else ())
+            for older in self.leases
             if older.first <= lease.last and lease.first <= older.last
         ]
-        is_last = not self.leases or self.leases[-1].first < lease.first
         self.leases.append(lease)
-        if not is_last:
-            self.leases.sort(key=lambda one: one.first)
+        self.leases.sort(key=lambda one: one.first)
         if not overlaps:
             return 0, []
         outcomes = self._refused(overlaps, ErrorCode.INVALID_RECORD_STATE)

@@ -80,6 +80,15 @@ def test_ranges_ascend_where_what_was_released_has_come_again_meanwhile(kind: in
     ]
 
 
+@pytest.mark.parametrize("delivery_count", [1, 2])
+def test_what_is_given_in_parts_again_is_lost_to_the_oldest_lease(delivery_count: int) -> None:
+    """Also where the broker claims that nobody had it before."""
+    book, (lease,) = acks((0, 9))
+    assert book.add(Lease(P, 2, 7, delivery_count)) == (6, [])
+    assert book.add(Lease(P, 8, 8, delivery_count)) == (1, [])
+    assert (lease.count(LOST), lease.undecided) == (7, 3)
+
+
 def test_what_the_broker_gives_again_is_lost_to_the_older_lease_and_nothing_else() -> None:
     book, (lease,) = acks((0, 9))
     for offset, kind in ((0, ACCEPT), (3, ACCEPT), (4, REJECT), (6, RENEW)):
