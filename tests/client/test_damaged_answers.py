@@ -30,7 +30,7 @@ def at_every_byte(bits: int) -> Callable[[int], Iterator[int]]:
     return lambda position: iter(range(8)) if bits == 8 else iter([position * 5 % 8])
 
 
-@pytest.mark.parametrize("bits", [1, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("bits", [1, pytest.param(8, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_no_flipped_bit_makes_a_gap_of_a_record(bits: int) -> None:
     answers = recorded()
     assert len(answers) >= 100
