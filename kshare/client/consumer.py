@@ -291,9 +291,7 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings = self._held()
         await checkpoint()
         if not self._queue:
-            self._held()
-            self._shelf.give_back()
-            taken = take(holdings)
+            taken = self._take(take)
             if taken is not None:
                 return taken
         place = object()
@@ -301,8 +299,7 @@ class ShareConsumer(Generic[RecordT_co]):
         try:
             while True:
                 self._held()
-                self._shelf.give_back()
-                taken = take(holdings) if self._queue[0] is place else None
+                taken = self._take(take) if self._queue[0] is place else None
                 if taken is not None:
                     return taken
                 await self._arrival(holdings)
@@ -310,6 +307,13 @@ class ShareConsumer(Generic[RecordT_co]):
             self._queue.remove(place)
             if self._queue:
                 holdings.arrived.set()
+
+    def _take(self, take: Callable[[Holdings], TakenT | None]) -> TakenT | None:
+        """What has expired meanwhile isn't there any more: whoever ran before us may have blocked the loop."""
+        holdings = self._held()
+        self._shelf.give_back()
+        holdings.look_after_leases()
+        return take(holdings)
 
     def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""

@@ -69,3 +69,38 @@ async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_h
                     finished.add(record.offset)
                     if len(finished) == count:
                         break
+
+
+async def test_loops_that_share_a_consumer_are_not_handed_what_another_one_let_expire() -> None:
+    """One waits for a batch, is woken, and comes to it after another has blocked the loop."""
+    settings = {
+        "share.auto.offset.reset": "earliest",
+        "share.record.lock.duration.ms": str(int(1000 * LOCK_S)),
+        "share.delivery.count.limit": "10",
+    }
+    late: list[tuple[int, float]] = []
+    handed = 0
+
+    async def work(consumer: ShareConsumer) -> None:
+        nonlocal handed
+        async for record in consumer:
+            over = anyio.current_time() - record.lease_deadline
+            if over > 0:
+                late.append((record.offset, over))
+            handed += 1
+            if handed > 1000:
+                tasks.cancel_scope.cancel()
+            elif handed % 97 == 0:
+                time.sleep(1.3 * LOCK_S)  # noqa: ASYNC251
+            elif handed % 3 == 0:
+                await anyio.sleep(0.001)
+
+    with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config("g", settings)
+        broker.produce("orders", [b"%d" % number for number in range(3000)])
+        async with ShareConsumer(broker.bootstrap, group="g", topics="orders", max_records=300) as consumer:
+            with anyio.fail_after(DEADLINE_S):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(3):
+                        tasks.start_soon(work, consumer)
+    assert late == []
