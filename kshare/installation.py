@@ -6,17 +6,20 @@ works as well, and reading records takes up to twelve times as long.
 
 from __future__ import annotations
 
+import json
 import logging
 import platform
-from importlib.metadata import PackageNotFoundError
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
+from urllib.parse import unquote, urlsplit
 
 log = logging.getLogger("kshare")
 
 SLOW = "kshare's modules are not compiled: reading records takes up to 12 times as long"
-MEND = "pip install --force-reinstall --no-deps --no-cache-dir --no-binary kshare kshare"
-"""Pip's cache may hold the wheel that was built without a compiler. In a clone of the repository the name is a dot."""
+_REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
+"""Pip's cache may hold the wheel that was built without a compiler."""
 
 _COMPILED = "kshare.protocol.record"
 
@@ -36,16 +39,37 @@ def is_compiled() -> bool:
 
 
 def advice() -> str:
-    """What to do where nothing is compiled, before `MEND`."""
+    """What to do where nothing is compiled, before `mend`."""
     python = ".".join(platform.python_version_tuple()[:2])
     return (
         f"install a C compiler and the headers of Python {python}, then reinstall kshare without pip's cache"
     )
 
 
+def mend() -> str:
+    """The command for that: from where it was installed, or from the package index."""
+    folder, is_editable = _source()
+    if folder is None:
+        return f"{_REINSTALL} --no-binary kshare kshare"
+    return f"{_REINSTALL} {'-e ' if is_editable else ''}{shlex.quote(folder)}"
+
+
+def _source() -> tuple[str | None, bool]:
+    """The folder that it was installed from, if it was one, and whether its changes are seen (`pip install -e`)."""
+    try:
+        told = distribution("kshare").read_text("direct_url.json")
+        source = json.loads(told) if told else {}
+    except (PackageNotFoundError, ValueError):
+        return None, False
+    url, about = urlsplit(source.get("url", "")), source.get("dir_info")
+    if url.scheme != "file" or about is None:
+        return None, False
+    return unquote(url.path), bool(about.get("editable"))
+
+
 def describe() -> str:
     """For `kshare --version`."""
-    what = "compiled" if is_compiled() else f"not compiled\n{SLOW}\n{advice()}:\n{MEND}"
+    what = "compiled" if is_compiled() else f"not compiled\n{SLOW}\n{advice()}:\n{mend()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}"
 
@@ -56,4 +80,4 @@ def warn_if_slow() -> None:
     if not _is_told:
         _is_told = True
         if not is_compiled():
-            log.warning("%s; %s: %s", SLOW, advice(), MEND)
+            log.warning("%s; %s: %s", SLOW, advice(), mend())

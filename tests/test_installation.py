@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,7 +70,27 @@ def test_without_compiled_modules_it_says_so_and_how_to_mend_it() -> None:
     assert "not compiled" in done.stdout
     assert installation.SLOW in done.stdout
     assert "install a C compiler" in done.stdout
-    assert installation.MEND in done.stdout
+    assert installation.mend() in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "end"),
+    [
+        (None, "--no-binary kshare kshare"),
+        ({"url": "file:///a%20b/kshare", "dir_info": {"editable": True}}, "-e '/a b/kshare'"),
+        ({"url": "file:///src/kshare", "dir_info": {}}, " /src/kshare"),
+        ({"url": "file:///tmp/kshare-0.1.whl", "archive_info": {}}, "--no-binary kshare kshare"),
+    ],
+)
+def test_what_was_installed_from_a_folder_is_reinstalled_from_there(
+    monkeypatch: pytest.MonkeyPatch, source: object, end: str
+) -> None:
+    """Where pip noted it: an index may not have it."""
+    noted = None if source is None else json.dumps(source)
+    monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: noted))
+    command = installation.mend()
+    assert command.startswith("pip install --force-reinstall --no-deps --no-cache-dir ")
+    assert command.endswith(end)
 
 
 def test_a_process_logs_it_once() -> None:

@@ -7,6 +7,7 @@ accepted before, never what has run out) and what is reported as lost. Sends not
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 
@@ -31,8 +32,8 @@ from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.accepted import AcceptedMemory
 from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SENT, SETTLED, Lease, Partition, Tally
+from kshare.state.leases import RENEW_AFTER, LeaseKeeper
 from kshare.state.pace import Pace
 from kshare.state.session import AckRange
 
@@ -87,7 +88,9 @@ class Holdings:
         self._most_bytes = most_bytes
         self._books: list[dict[Partition, PartitionAcks]] = []
         self._is_stalled = False
-        """What was fetched for the user went back unseen. To fetch it again would burn its deliveries, one by one."""
+        """The user doesn't come back before locks are over: what is fetched meanwhile costs deliveries, and goes back
+        unseen."""
+        self._lock_s = math.inf
         self._reader = reader
         self._can_renew = can_renew
         self._waiting: deque[Arrival] = deque()
@@ -103,10 +106,16 @@ class Holdings:
 
     @property
     def wants_more(self) -> bool:
-        if self._is_stalled:
+        if self._is_stalled or self._outlasts_locks:
             return self.is_asked
         wants = self.pace.wants(self.tally.undecided, is_waiting=self.is_asked)
         return wants and self.bytes_left > 0
+
+    @property
+    def _outlasts_locks(self) -> bool:
+        """One record takes the user longer than another may wait for it."""
+        rate = self.pace.rate
+        return 0 < rate * RENEW_AFTER * self._lock_s < 1
 
     @property
     def bytes_left(self) -> int:
@@ -152,6 +161,7 @@ class Holdings:
         """One partition's part of the answer to a fetch that was sent then."""
         self._now()
         self._names[acks.partition[0]] = topic
+        self._lock_s = lock_s or self._lock_s
         brought = Brought(data, topic, self.reporter)
         size, count = len(data.records or b""), brought.count
         for acquired in brought.acquired:
@@ -342,13 +352,18 @@ class Holdings:
             lease.decide_held(RELEASE)
             self._is_stalled = True
         for lease in due.capped:
-            cause = "lock is not renewed any more; will be redelivered unless settled before it expires"
+            why = (
+                "held for too long"
+                if self.keeper.can_renew
+                else "renew_leases is off, or Kafka is older than 4.2"
+            )
+            cause = f"lock is not renewed ({why}); will be redelivered unless settled before it expires"
             self._log_lease(cause, lease, lease.undecided)
         for acks in [acks for books in self._books for acks in books.values()]:
             self._report_lost((lease for lease in acks.leases if lease.deadline <= now), "expired")
             late, outcomes = acks.expire(now)
-            for lease in late:
-                self._is_stalled |= self.keeper.handed_at(lease) is None
+            if late:
+                self._is_stalled = True
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
             self.forget(acks)
@@ -391,10 +406,12 @@ class Holdings:
     def _note_lost(self, lease: Lease, records: int) -> None:
         """Records in the user's hands, of which nothing was said yet: the next commit says so, and those that wait."""
         topic, partition = self.place_of(lease.partition)
-        error = AcknowledgeError(
-            f"{topic}[{partition}]: the lock of {records} records, of offsets {lease.first}..{lease.last}, "
-            f"is lost ({lease.why_lost})"
+        held = [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
+        first, last = lease.first + min(held)[0], lease.first + max(held)[1] - 1
+        which = (
+            f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
+        error = AcknowledgeError(f"{topic}[{partition}]: the lock of {which} is lost: {lease.why_lost}")
         for losses in [one.losses for one in self.confirmations] or [self.losses]:
             losses.append((lease, error))
 

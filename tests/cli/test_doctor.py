@@ -14,7 +14,7 @@ from kshare.admin.routing import Router
 from kshare.broker.settings import Resource
 from kshare.cli.checkup.patient import Patient
 from kshare.cli.checkup.reach import listeners
-from kshare.installation import MEND
+from kshare.installation import mend
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
@@ -98,7 +98,7 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
 def test_an_installation_that_is_slow(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.cli.checkup.installation.is_compiled", lambda: False)
     (command,) = only(run, "warning", "installation", "modules are not compiled")
-    assert command == MEND
+    assert command == mend()
 
 
 # --- reaching it

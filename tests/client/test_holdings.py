@@ -52,6 +52,40 @@ class Rig:
         return self.books[TOPIC, partition].leases
 
 
+def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> None:
+    """It would wait unseen until its own lock is over: five times, and the broker archives it."""
+    rig = Rig()
+    rig.bring((0, 0, 1))
+    assert rig.holdings.next_batch() is not None
+    rig.now = 140.0
+    rig.holdings.look_after_leases()
+    assert rig.holdings.tally.undecided == 0
+    assert not rig.holdings.wants_more
+    rig.holdings.askers = 1
+    assert rig.holdings.next_batch() is None
+    assert rig.holdings.wants_more
+
+
+@pytest.mark.parametrize(("seconds", "fetches_ahead"), [(1.0, True), (25.0, False)])
+def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advance(
+    seconds: float, fetches_ahead: bool
+) -> None:
+    rig = Rig()
+    for number in range(3):
+        rig.bring((number, number, 1), sent_at=rig.now)
+        batch = rig.holdings.next_batch()
+        assert batch is not None
+        batch.lease.deadline = math.inf
+        rig.now += seconds
+        batch.accept()
+    rig.bring((3, 3, 1), sent_at=rig.now)
+    assert rig.holdings.next_batch() is not None
+    rig.holdings.tally.undecided = 0
+    assert rig.holdings.wants_more is fetches_ahead
+    rig.holdings.askers = 1
+    assert rig.holdings.wants_more
+
+
 def test_what_came_again_leaves_nothing_to_wake_for() -> None:
     """Its first lease stayed in the books when all of it was lost to the second: a look each millisecond for ever."""
     rig = Rig()

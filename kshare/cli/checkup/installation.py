@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kshare.cli.checkup.finding import Finding, warning
-from kshare.installation import MEND, SLOW, advice, is_compiled
+from kshare.installation import SLOW, advice, is_compiled, mend
 
 _CHECK = "installation"
 
 
 def installation() -> list[Finding]:
     """Nothing where it is: that is no news of the cluster."""
-    return [] if is_compiled() else [warning(_CHECK, f"{SLOW}; {advice()}", MEND)]
+    return [] if is_compiled() else [warning(_CHECK, f"{SLOW}; {advice()}", mend())]
