@@ -37,9 +37,9 @@ def _run() -> int:
         sys.stdout.write(f"{describe()}\n")
         return 0
     if sys.argv[1:2] == ["broker"]:
-        from kshare.cli import broker
+        from kshare.cli.broker import options
 
-        return broker.run(sys.argv[2:])
+        return options.run(sys.argv[2:])
     try:
         from kshare.cli.app import run
 
