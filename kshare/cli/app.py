@@ -1,7 +1,7 @@
-"""Which commands there are, and what their failures look like: one line on stderr, never a traceback.
+"""All commands are registered here, and their failures become one line on stderr, never a traceback.
 
-Modules of commands hold signatures and help alone; what does the work is imported when a command runs, so that help
-and completion come at once.
+`<command>/options.py` holds a command's signature and help. It imports the code that does the work only when the
+command runs, so that help and completion are fast.
 """
 
 from __future__ import annotations

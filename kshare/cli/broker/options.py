@@ -1,4 +1,4 @@
-"""`kshare broker`: its options, and nothing of the work.
+"""Options of `kshare broker`.
 
 The one command that typer has no part in. It is ready in less time than typer takes to load, and whoever installed
 kshare for its broker alone has no typer.

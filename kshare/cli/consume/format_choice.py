@@ -10,7 +10,7 @@ import typer
 from kshare.cli.cluster.connection import read_properties
 from kshare.cli.consume.format_string import FormatString
 from kshare.cli.consume.record_text import Form, JsonForm, KafkaForm, Readers
-from kshare.cli.groups.change import settings
+from kshare.cli.terminal.arguments import settings
 
 _TO_DECIDE_ON = r"%t[%p]@%o  %D  delivery %d  key %k  headers %h\n%s\n"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import typer
 
 from kshare.cli.consume.record_text import Readers, Shown
+from kshare.cli.terminal.times import iso_time
 
 Piece = Callable[[Shown], bytes]
 
@@ -121,15 +121,6 @@ class _Fields(NamedTuple):
 
     def _content(self, record: Shown, part: str, data: bytes | None) -> bytes:
         return self.null if data is None else self.readers.bytes_of(record, part, data)
-
-
-def iso_time(milliseconds: int) -> str:
-    """In UTC; - for none, or one that no calendar holds."""
-    try:
-        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return "-"
-    return "-" if milliseconds < 0 else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _unescaped(text: str) -> bytes:

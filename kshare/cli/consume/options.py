@@ -1,4 +1,4 @@
-"""`kshare consume`: its options, and nothing of the work."""
+"""Options of `kshare consume`."""
 
 from __future__ import annotations
 
@@ -110,15 +110,14 @@ def consume(
 ) -> None:
     """Show records of a share group, and settle them: those that were shown are accepted, no others."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.consume import format_choice as record_choice
-    from kshare.cli.consume import run as consuming
+    from kshare.cli.consume import format_choice, run
 
-    word = consuming.word(reject, release)
-    form = record_choice.form(
+    word = run.word(reject, release)
+    form = format_choice.form(
         format_, is_json, key_kind, value_kind, formatter or [], formatter_file, is_interactive
     )
-    plan = consuming.Plan(
+    plan = run.Plan(
         word, reject_on_error, most, None if timeout_ms is None else timeout_ms / 1000, is_interactive
     )
     cluster = Cluster(server, properties, options or [])
-    consuming.consume(cluster, group, topics, plan, form)
+    run.consume(cluster, group, topics, plan, form)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from kshare.cli.consume.run import PAST, Books, Word
+from kshare.cli.consume.outcomes import PAST, Books, Word
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.keyboard import key_by_key
 from kshare.client.consumer import ShareConsumer

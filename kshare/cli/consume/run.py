@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import typer
@@ -19,17 +18,13 @@ import typer
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_topics import require_topics
 from kshare.cli.consume.idle import why_quiet
+from kshare.cli.consume.outcomes import Books, Word
 from kshare.cli.consume.output import Outlet
+from kshare.cli.consume.prompt import prompt
 from kshare.cli.consume.record_text import Form, Unreadable
 from kshare.cli.terminal.failure import ClosedPipe, Failure
-from kshare.cli.terminal.wording import counted
 from kshare.client.consumer import ShareConsumer
-from kshare.client.observer import Settled
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.errors import AcknowledgeError
-
-Word = Literal["accept", "release", "reject"]
-PAST: dict[str, str] = {"accept": "accepted", "release": "released", "reject": "rejected"}
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
@@ -53,51 +48,6 @@ class Plan:
         """Every record that is acquired and not shown has lost one of its deliveries. So few are held."""
         options: dict[str, Any] = {"max_records": 1, "acquire": "records"}
         return options | ({"longest_lease": _LONGEST_PROMPT_S} if self.is_interactive else {})
-
-
-@dataclass
-class Books:
-    """What was shown, and what became of it."""
-
-    is_open: bool = False
-    """Whether there was a cluster at all."""
-    shown: int = 0
-    unreadable: int = 0
-    """Not shown, and rejected for that."""
-    words: Counter[str] = field(default_factory=Counter)
-    late: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-
-    def settle(self, record: ShareRecord, word: Word) -> bool:
-        """Whether it wasn't too late."""
-        try:
-            getattr(record, word)()
-        except AcknowledgeError:
-            self.late += 1
-            return False
-        self.words[word] += 1
-        return True
-
-    def hear(self, outcome: Settled) -> None:
-        if outcome.error is not None:
-            counts = outcome.counts()
-            self.refused[str(outcome.error)] += sum(counts.get(word, 0) for word in ("accept", "reject"))
-
-    @property
-    def done(self) -> int:
-        return self.shown + self.unreadable
-
-    def text(self) -> str:
-        said = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
-        return f"{counted(self.shown, 'record')} shown{f': {said}' if said else ''}"
-
-    def problem(self) -> str | None:
-        problems = [
-            f"{count} couldn't be settled: {reason}" for reason, count in self.refused.items() if count
-        ]
-        if self.late:
-            problems.append(f"{self.late} came too late to be settled: their locks had run out")
-        return "; ".join(problems) or None
 
 
 def word(reject: bool, release: bool) -> Word:
@@ -157,8 +107,6 @@ class Showing:
             self._last_at = anyio.current_time()
 
     async def ask_for_each(self) -> None:
-        from kshare.cli.consume.prompt import prompt
-
         with prompt(self._consumer, self._books) as asked:
             while not self._is_enough:
                 batch = await self._next()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.cli.decode.batch_boundaries import begins_with_batch, size_of_batch
+from kshare.cli.terminal.dissection.names import nearest
 from kshare.cli.terminal.failure import Failure
 from kshare.dissect import (
     Dissection,
@@ -98,28 +99,10 @@ def rank(data: memoryview, wanted: Wanted) -> list[Ranked]:
     return sorted(ranked, key=lambda one: -one.score)
 
 
-def api_key(text: str) -> int:
-    """An API by number or name, of the request or without it: `78`, `ShareFetch`, `ShareFetchRequest`."""
-    if text.isdecimal() and int(text) in index.REQUESTS:
-        return int(text)
-    names = {name.removesuffix("Request").lower(): key for key, name in index.REQUESTS.items()}
-    key = names.get(text.lower().removesuffix("request").removesuffix("response"))
-    if key is None:
-        raise Failure(f"no API is called {text!r}{_nearest(text, [*index.REQUESTS.values()], 'Request')}")
-    return key
-
-
 def check_kind(kind: str) -> str:
     if kind in ("request", "response", "records", "state") or kind in index.MODULES:
         return kind
-    raise Failure(f"no message is called {kind!r}{_nearest(kind, [*index.MODULES], '')}")
-
-
-def _nearest(text: str, names: list[str], suffix: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(text, [name.removesuffix(suffix) for name in names], 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    raise Failure(f"no message is called {kind!r}{nearest(kind, [*index.MODULES], '')}")
 
 
 def _named(guess: Guess, reading: Dissection) -> Guess:

@@ -5,7 +5,8 @@ Fields stand under the path of what they are in, so that names and values fit in
 
 from __future__ import annotations
 
-from kshare.cli.terminal.dissection.value_text import FAINT, NAME, NOTE, PROBLEM, about, style_of, value_text
+from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
+from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.dissect import Span
 

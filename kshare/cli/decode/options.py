@@ -1,28 +1,13 @@
-"""`kshare decode`: its options, and nothing of the work."""
+"""Options of `kshare decode`."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-
-class Coding(StrEnum):
-    """How the bytes are written down."""
-
-    HEX = "hex"
-    BASE64 = "base64"
-    ESCAPED = "escaped"
-    BINARY = "binary"
-
-
-def api_names(incomplete: str) -> list[str]:
-    """For completion in the shell."""
-    from kshare.dissect.fields import index
-
-    names = (name.removesuffix("Request") for name in index.REQUESTS.values())
-    return [name for name in names if name.lower().startswith(incomplete.lower())]
+from kshare.cli.terminal.coding import Coding
+from kshare.cli.terminal.dissection.names import api_names
 
 
 def kinds(incomplete: str) -> list[str]:

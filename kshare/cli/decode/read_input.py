@@ -1,4 +1,4 @@
-r"""Bytes from wherever people have them: an argument, a file, standard input; raw, hex, base64 or escaped.
+r"""Reads the input of `kshare decode`: an argument, a file, standard input; raw, hex, base64 or escaped.
 
 Decides which of these something is when nobody says. Text is hex before it is base64: `deadbeef` could be either.
 Never decides what the bytes mean.

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.capture import is_capture
-from kshare.cli.decode.guess import NO_LIKENESS, Ranked, Wanted, api_key, check_kind, rank
+from kshare.cli.decode.guess import NO_LIKENESS, Ranked, Wanted, check_kind, rank
 from kshare.cli.decode.hex_view import draw_hex
 from kshare.cli.decode.json_view import piece_json, span_json
 from kshare.cli.decode.read_input import let_go, read_input
 from kshare.cli.decode.segment_view import show_batch_lines
 from kshare.cli.decode.split_input import Piece, is_segment, pieces
+from kshare.cli.terminal.colours import FAINT, NAME
+from kshare.cli.terminal.dissection.names import api_key
 from kshare.cli.terminal.dissection.tree_view import draw_tree
-from kshare.cli.terminal.dissection.value_text import FAINT, NAME
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.wording import counted

@@ -1,4 +1,4 @@
-"""Input → pieces: frames of a stream, batches of a segment, or the whole; each read and shown by itself.
+"""Splits input into frames of a stream or batches of a segment, or takes it as a whole.
 
 Decides where to cut. A piece is read when the one before it has been shown, so a segment takes the memory of a batch.
 """

@@ -1,4 +1,4 @@
-"""What a dead letter says of itself: where its record was, whose it was, why it was given up.
+"""One dead letter: where its record was, which group gave it up, and why.
 
 Brokers since Kafka 4.4 write these headers; whoever writes dead letters of another kind may use the same names, and
 add some. Decides what a record's headers mean. Never looks at keys and values.

@@ -1,4 +1,4 @@
-"""`kshare dlq`: its commands and their options, and nothing of the work."""
+"""Commands of `kshare dlq` and their options."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def list_(
 ) -> None:
     """Topics that take dead letters, how many they hold that weren't redriven, and whose."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view as letter_views
+    from kshare.cli.dlq import view
 
-    letter_views.show_topics(Cluster(server, properties), group, is_json)
+    view.show_topics(Cluster(server, properties), group, is_json)
 
 
 @dlq.command("show")
@@ -76,13 +76,13 @@ def show(
 ) -> None:
     """Letters, without settling any; those that were redriven are marked."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view as letter_views
+    from kshare.cli.dlq import view
     from kshare.cli.dlq.redriven import default_group
     from kshare.cli.dlq.selection import choice
 
     chosen = choice(source, from_group, reason, since, until, letter)
     named = group or default_group(topic)
-    letter_views.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
+    view.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
 
 
 @dlq.command("redrive", short_help="Write records again, and settle their letters.")
@@ -118,10 +118,10 @@ def redrive(
     twice.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view as letter_views
+    from kshare.cli.dlq import view
     from kshare.cli.dlq.redrive_records import Orders
     from kshare.cli.dlq.selection import choice
 
     chosen = choice(source, from_group, reason, since, until, letter)
     orders = Orders(chosen, to, rate, most, settle_others)
-    letter_views.run_redrive(Cluster(server, properties), topic, group, orders, dry_run, is_json)
+    view.run_redrive(Cluster(server, properties), topic, group, orders, dry_run, is_json)

@@ -1,4 +1,4 @@
-"""The records that letters are about, read from where they were, as long as that topic keeps them.
+"""The original records of dead letters, read from their topic as long as it keeps them.
 
 Brokers never copy a record's headers into its letter, and key and value only where the group wants it: so what is
 redriven is the record itself wherever it is still there. Decides whether what stands at that offset is that record.

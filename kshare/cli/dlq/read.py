@@ -1,4 +1,4 @@
-"""Letters read by plain offsets, which settles nothing and needs no group; and which topics hold any."""
+"""Dead letters read by plain Fetch, which needs no group and acknowledges nothing; and which topics hold any."""
 
 from __future__ import annotations
 

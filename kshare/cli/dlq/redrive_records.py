@@ -1,4 +1,4 @@
-"""Letters back to where their records came from, or elsewhere, by a share group of the tool's own.
+"""Writes the records of dead letters to the topics they came from, or elsewhere, and accepts the letters.
 
 The group is what remembers: a letter is accepted once its copy is confirmed by all in-sync replicas, not before. So
 whenever this is killed nothing is lost, and whoever runs it again goes on where it stopped; copies whose letter wasn't

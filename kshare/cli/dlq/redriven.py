@@ -1,4 +1,4 @@
-"""Which letters were redriven: those that the redriving group has settled, by its stored state."""
+"""Which dead letters were redriven: those that the redriving group has settled, by its stored state."""
 
 from __future__ import annotations
 

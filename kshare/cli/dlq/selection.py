@@ -1,4 +1,4 @@
-"""Which letters are meant: by where they come from, whose they are, why they were written, when, and which they are."""
+"""Which dead letters are selected: by origin, group, reason, time, or position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kshare dlq` shows: topics, letters, and how a redrive goes and went."""
+"""What `kshare dlq` shows: topics, dead letters, and the progress and result of a redrive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.consume.format_string import iso_time
 from kshare.cli.dlq.dead_letter import Letter, meaning, readable
 from kshare.cli.dlq.read import bounds, dead_letter_topics, letters
 from kshare.cli.dlq.redrive import Outcome, Planned, check_target, plan, redrive
@@ -18,6 +17,7 @@ from kshare.cli.dlq.selection import Choice
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.times import iso_time
 from kshare.cli.terminal.wording import counted
 from kshare.errors import NotAuthorized
 

@@ -1,4 +1,4 @@
-"""`kshare doctor`: its options, and nothing of the work."""
+"""Options of `kshare doctor`."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from kshare.cli.doctor.checks.internal_topics import internal_topics
 from kshare.cli.doctor.checks.reach import bootstrap, listeners
 from kshare.cli.doctor.checks.rights import rights
 from kshare.cli.doctor.checks.share_support import known, switched_on
+from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
@@ -40,7 +41,7 @@ _CHECKS: dict[str, Check] = {
     "health": group_health,
 }
 _LIMIT_S = 15.0
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red", Level.UNKNOWN: "dim"}
+_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: PROBLEM, Level.UNKNOWN: "dim"}
 _MARGIN = 9
 
 

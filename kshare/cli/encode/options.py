@@ -1,4 +1,4 @@
-"""`kshare encode`: its options, and nothing of the work."""
+"""Options of `kshare encode`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.decode.options import Coding
+from kshare.cli.terminal.coding import Coding
 
 
 def encode(

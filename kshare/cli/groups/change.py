@@ -1,4 +1,4 @@
-"""What `kshare groups` changes: offsets, settings, groups themselves. Decides how its arguments are read."""
+"""What `kshare groups` changes: offsets, settings, groups themselves. Decides which point in a topic is meant."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from kshare.admin.client import AdminClient
 from kshare.admin.offsets import Point
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
+from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.times import written_time
 from kshare.errors import KshareError
-
-Topics = dict[str, list[int] | None]
 
 
 def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> Point:
@@ -33,30 +32,6 @@ def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset
     if len(given) != 1:
         raise typer.BadParameter("say one of --to-earliest, --to-latest, --to-datetime and --to-offset")
     return given[0]
-
-
-def chosen_topics(written: Sequence[str]) -> Topics | None:
-    """orders, or orders:0,1 as in Kafka's tool."""
-    chosen: Topics = {}
-    for one in written:
-        name, colon, numbers = one.partition(":")
-        if name in chosen:
-            raise typer.BadParameter(f"--topic {name} is given twice")
-        try:
-            chosen[name] = [int(number) for number in numbers.split(",")] if colon else None
-        except ValueError:
-            raise typer.BadParameter(f"--topic {one}: partitions are numbers, as in orders:0,1") from None
-    return chosen or None
-
-
-def settings(written: Sequence[str]) -> dict[str, str | None]:
-    changes: dict[str, str | None] = {}
-    for one in written:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"{one!r} should be name=value")
-        changes[name] = value
-    return changes
 
 
 def reset_offsets(

@@ -1,4 +1,4 @@
-"""`kshare groups`: its commands and their options, and nothing of the work."""
+"""Commands of `kshare groups` and their options."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def list_(
 ) -> None:
     """Name, type and state of every share group."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import view as group_views
+    from kshare.cli.groups import view
 
-    group_views.show_list(Cluster(server, properties), state or [], every_type, is_json)
+    view.show_list(Cluster(server, properties), state or [], every_type, is_json)
 
 
 @groups.command("describe")
@@ -55,10 +55,10 @@ def describe(
 ) -> None:
     """Offsets with lag, members, states."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import view as group_views
+    from kshare.cli.groups import view
 
     chosen = [name for name, is_on in (("state", state), ("members", members), ("offsets", offsets)) if is_on]
-    group_views.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], verbose, is_json)
+    view.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], verbose, is_json)
 
 
 @groups.command("reset-offsets")
@@ -86,11 +86,12 @@ def reset_offsets(
 ) -> None:
     """Have a group without members go on somewhere else."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import change as group_changes
+    from kshare.cli.groups import change
+    from kshare.cli.terminal.arguments import chosen_topics
 
-    to = group_changes.point(to_earliest, to_latest, to_datetime, to_offset)
-    chosen = group_changes.chosen_topics(topic or [])
-    group_changes.reset_offsets(Cluster(server, properties), group, to, chosen, not execute, is_json)
+    to = change.point(to_earliest, to_latest, to_datetime, to_offset)
+    chosen = chosen_topics(topic or [])
+    change.reset_offsets(Cluster(server, properties), group, to, chosen, not execute, is_json)
 
 
 @groups.command("delete-offsets")
@@ -105,9 +106,9 @@ def delete_offsets(
 ) -> None:
     """Have a group without members forget topics."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import change as group_changes
+    from kshare.cli.groups import change
 
-    group_changes.delete_offsets(Cluster(server, properties), group, topic, is_json)
+    change.delete_offsets(Cluster(server, properties), group, topic, is_json)
 
 
 @groups.command("delete")
@@ -119,9 +120,9 @@ def delete(
 ) -> None:
     """Delete groups without members."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import change as group_changes
+    from kshare.cli.groups import change
 
-    group_changes.delete(Cluster(server, properties), names, is_json)
+    change.delete(Cluster(server, properties), names, is_json)
 
 
 @config.command("show")
@@ -130,9 +131,9 @@ def show_config(
 ) -> None:
     """What holds, who set it, and within which bounds."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import view as group_views
+    from kshare.cli.groups import view
 
-    group_views.show_config(Cluster(server, properties), group, is_json)
+    view.show_config(Cluster(server, properties), group, is_json)
 
 
 @config.command("set")
@@ -145,10 +146,11 @@ def set_config(
 ) -> None:
     """Set what holds: share.auto.offset.reset=earliest."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import change as group_changes
+    from kshare.cli.groups import change
+    from kshare.cli.terminal import arguments
 
-    changes = group_changes.settings(settings)
-    group_changes.change_config(Cluster(server, properties), group, changes, is_json)
+    changes = arguments.settings(settings)
+    change.change_config(Cluster(server, properties), group, changes, is_json)
 
 
 @config.command("unset")
@@ -161,6 +163,6 @@ def unset_config(
 ) -> None:
     """Back to what brokers have for all groups."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups import change as group_changes
+    from kshare.cli.groups import change
 
-    group_changes.change_config(Cluster(server, properties), group, dict.fromkeys(names), is_json)
+    change.change_config(Cluster(server, properties), group, dict.fromkeys(names), is_json)

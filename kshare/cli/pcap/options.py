@@ -1,4 +1,4 @@
-"""`kshare pcap`: its options, and nothing of the work."""
+"""Options of `kshare pcap`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pcap(
     The same views and the same linter as kshare trace. A capture may begin in the middle of connections, lack packets,
     or have them in any order. Passwords are masked.
     """
-    from kshare.cli.terminal.traffic.capture import run_pcap
+    from kshare.cli.pcap.run import run_pcap
 
     show = make_show(apis, topics, groups, errors, is_verbose, is_json, only_findings)
     run_pcap(file, ports or [], show)

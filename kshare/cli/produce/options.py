@@ -1,33 +1,17 @@
-"""`kshare produce`: its options, and nothing of the work."""
+"""Options of `kshare produce`."""
 
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.produce.formats import Codec, Form
 
 _LARGEST_VALUE = 2**31 - 1
-
-
-class Form(StrEnum):
-    """How records are written down."""
-
-    LINES = "lines"
-    JSON = "json"
-    WHOLE = "whole"
-
-
-class Codec(StrEnum):
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
 
 
 def produce(
@@ -75,7 +59,7 @@ def produce(
 ) -> None:
     """Write records: from standard input, from files, or as many as you like for a test."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.produce import run as producing
+    from kshare.cli.produce import run
     from kshare.cli.produce.input_records import Template
 
     if rate == math.inf:
@@ -83,5 +67,5 @@ def produce(
     if size is not None and size > _LARGEST_VALUE:
         raise typer.BadParameter(f"--size {size}: Kafka's records hold {_LARGEST_VALUE} bytes at most")
     template = Template.of(key, header or [], partition, separator, null)
-    source = producing.source(files or [], form, template, count, size)
-    producing.produce(Cluster(server, properties), topic, source, codec, rate, is_json)
+    source = run.source(files or [], form, template, count, size)
+    run.produce(Cluster(server, properties), topic, source, codec, rate, is_json)

@@ -20,8 +20,8 @@ import anyio.lowlevel
 from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.produce.formats import Codec, Form
 from kshare.cli.produce.input_records import Draft, Template
-from kshare.cli.produce.options import Codec, Form
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from kshare.admin.share_states import Entry
-from kshare.cli.consume.format_string import iso_time
 from kshare.cli.state.view import Line, name_of, range_json, state_name
+from kshare.cli.terminal.colours import FAINT
+from kshare.cli.terminal.times import iso_time
 from kshare.cli.terminal.wording import span
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
 from kshare.state.share_records import UNDECIDED, StateRange, ranges_said
 
-_FAINT = "bright_black"
 _SUPERSEDED = "of a snapshot that was superseded: without effect"
 
 
@@ -27,13 +27,13 @@ class History:
         day, _, time = iso_time(entry.timestamp).partition("T")
         if day != self._day:
             self._day = day
-            yield ((f"{day} (UTC)", _FAINT),)
+            yield ((f"{day} (UTC)", FAINT),)
         told = entry.told
         yield (
-            (f"{time.removesuffix('Z'):12}  ", _FAINT),
+            (f"{time.removesuffix('Z'):12}  ", FAINT),
             (f"{told.where.group} {name_of(told.where, topic)}  ", "cyan"),
             (f"{_kind(entry)}  ", "bold"),
-            (_changes(entry), "" if told.is_applied else _FAINT),
+            (_changes(entry), "" if told.is_applied else FAINT),
         )
 
 

@@ -1,4 +1,4 @@
-"""`kshare state`: its options, and nothing of the work."""
+"""Options of `kshare state`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,11 @@ def state(
 ) -> None:
     """What brokers have stored of share-partitions, out of __share_group_state."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.groups.change import chosen_topics
-    from kshare.cli.state import run as showing_state
+    from kshare.cli.state import run
+    from kshare.cli.terminal.arguments import chosen_topics
 
-    wanted = showing_state.Wanted(
-        group, chosen_topics(topic or []), is_detailed, is_history, is_live, is_json
-    )
+    wanted = run.Wanted(group, chosen_topics(topic or []), is_detailed, is_history, is_live, is_json)
     if files:
-        showing_state.show_files(files, wanted)
+        run.show_files(files, wanted)
     else:
-        showing_state.show_cluster(Cluster(server, properties), wanted)
+        run.show_cluster(Cluster(server, properties), wanted)

@@ -15,12 +15,11 @@ from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.admin.share_states import Entry
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.groups.change import Topics
-from kshare.cli.state import history as state_history
-from kshare.cli.state import view as state_view
+from kshare.cli.state import history, view
 from kshare.cli.state.history import History
 from kshare.cli.state.read import LiveTopic, file_entries
 from kshare.cli.state.view import LEGEND, Line, Picture
+from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
@@ -106,7 +105,7 @@ class _Sheet:
             return
         topic = self._names.get(where.topic_id)
         if self._wanted.is_json:
-            self._line_of_json(state_history.as_json(entry, topic))
+            self._line_of_json(history.as_json(entry, topic))
         else:
             for line in self._history.lines(entry, topic):
                 self._screen.line(*line)
@@ -128,11 +127,11 @@ class _Sheet:
         if pictures == before:
             return
         if self._wanted.is_json and not self._wanted.is_live:
-            show_json(self._screen, [state_view.as_json(one) for one in pictures])
+            show_json(self._screen, [view.as_json(one) for one in pictures])
         elif self._wanted.is_json:
             for one in pictures:
                 if one not in (before or ()):
-                    self._line_of_json(state_view.as_json(one))
+                    self._line_of_json(view.as_json(one))
         else:
             self._draw_lines(pictures, before)
 
@@ -145,7 +144,7 @@ class _Sheet:
 
     def _lines(self, pictures: Sequence[Picture]) -> Iterable[Line]:
         for one in pictures:
-            yield from state_view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
+            yield from view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
         yield LEGEND if pictures else (("nothing is stored", ""),)
 
     def _line_of_json(self, form: dict[str, Any]) -> None:

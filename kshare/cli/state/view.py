@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshare.admin.results import PartitionProgress
+from kshare.cli.terminal.colours import FAINT, PROBLEM
 from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Part
 from kshare.cli.terminal.wording import span
@@ -20,9 +21,8 @@ from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, Shar
 
 Line = tuple[Part, ...]
 
-_FAINT = "bright_black"
 _ACKNOWLEDGED, _ARCHIVED, _UNTOUCHED, _OFTEN = "#", "x", ".", "+"
-_STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: _FAINT}
+_STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: FAINT}
 _REDELIVERED = "bold yellow"
 _NARROWEST = 10
 _NAMES = {
@@ -92,12 +92,12 @@ def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[Line]:
     yield from _bar(picture, width)
     yield _counts(picture)
     for text in troubles([picture.progress] if picture.progress else []):
-        yield (("    ! ", "bold red"), (text.partition(": ")[2], "bold red"))
+        yield (("    ! ", PROBLEM), (text.partition(": ")[2], PROBLEM))
     if is_detailed:
         state = picture.state
         yield (
-            (f"    state epoch {state.state_epoch}  leader epoch {state.leader_epoch}  ", _FAINT),
-            (f"snapshot {state.snapshot_epoch}  updates since {state.updates}", _FAINT),
+            (f"    state epoch {state.state_epoch}  leader epoch {state.leader_epoch}  ", FAINT),
+            (f"snapshot {state.snapshot_epoch}  updates since {state.updates}", FAINT),
         )
         for one in picture.ranges():
             yield _range(one)
@@ -178,14 +178,14 @@ def _bar(picture: Picture, width: int) -> Iterator[Line]:
             if weight > weights[at]:
                 weights[at], signs[at] = weight, sign
     yield (
-        (left, _FAINT),
+        (left, FAINT),
         *((sign, _STYLES.get(sign, _REDELIVERED)) for sign in signs),
-        (right, _FAINT),
+        (right, FAINT),
         (
             f"  {per_sign} a sign"
             if per_sign > 1 and len(left) + len(signs) + len(right) + 16 < width
             else "",
-            _FAINT,
+            FAINT,
         ),
     )
 

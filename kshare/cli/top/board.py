@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from textwrap import wrap
 
+from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.top.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, View
 
 Line = list[tuple[str, str]]
@@ -89,7 +90,7 @@ class Board:
         right = "held  " if self.is_held else ""
         right += f"{clock} every {self._interval:g} s"
         if trouble:
-            return [(f"kshare top  {trouble}"[:width], "bold red")]
+            return [(f"kshare top  {trouble}"[:width], PROBLEM)]
         if len(left) + len(right) + 2 > width:
             left = f"kshare top  {summary}"
         return [(f"{left}{' ' * max(2, width - len(left) - len(right))}{right}"[:width], "bold")]
@@ -131,7 +132,7 @@ def notes_height(figures: Figures) -> int:
 
 
 def _notes(figures: Figures, width: int, most: int) -> list[Line]:
-    return [[(f"! {note}"[:width], "bold red")] for note in figures.notes[:most]]
+    return [[(f"! {note}"[:width], PROBLEM)] for note in figures.notes[:most]]
 
 
 def _first_choice(view: View) -> str:

@@ -1,4 +1,4 @@
-"""`kshare top`: its options, and nothing of the work."""
+"""Options of `kshare top`."""
 
 from __future__ import annotations
 

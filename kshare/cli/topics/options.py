@@ -1,4 +1,4 @@
-"""`kshare topics`: its commands and their options, and nothing of the work."""
+"""Commands of `kshare topics` and their options."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def list_(
 ) -> None:
     """Name, partitions and replicas of every topic."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.topics import run as topic_work
+    from kshare.cli.topics import run
 
-    topic_work.show_list(Cluster(server, properties), internal, is_json)
+    run.show_list(Cluster(server, properties), internal, is_json)
 
 
 @topics.command("create")
@@ -57,16 +57,16 @@ def create(
 ) -> None:
     """Create topics."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.topics import run as topic_work
+    from kshare.cli.topics import run
 
-    settings = topic_work.settings(config or [])
-    topic_work.create(Cluster(server, properties), names, partitions, replication_factor, settings, is_json)
+    settings = run.settings(config or [])
+    run.create(Cluster(server, properties), names, partitions, replication_factor, settings, is_json)
 
 
 @topics.command("delete")
 def delete(names: Names, server: Server = None, properties: Properties = None, is_json: Json = False) -> None:
     """Delete topics, with all of their records."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.topics import run as topic_work
+    from kshare.cli.topics import run
 
-    topic_work.delete(Cluster(server, properties), names, is_json)
+    run.delete(Cluster(server, properties), names, is_json)

@@ -1,4 +1,4 @@
-"""`kshare trace`: its options, and nothing of the work."""
+"""Options of `kshare trace`."""
 
 from __future__ import annotations
 

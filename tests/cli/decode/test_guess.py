@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from kshare.cli.decode.guess import Wanted, api_key, check_kind, rank
+from kshare.cli.decode.guess import Wanted, check_kind, rank
+from kshare.cli.terminal.dissection.names import api_key
 from kshare.cli.terminal.failure import Failure
 from kshare.dissect.fields import index
 from kshare.protocol import messages

@@ -1,1 +1,1 @@
-"""What `kshare doctor` looks at: one module a subject, each with checks that take a Patient and give Findings."""
+"""The checks of `kshare doctor`: a module for each subject. A check takes a Patient and yields Findings."""

@@ -1,4 +1,4 @@
-"""The cluster under examination: what all checks want to know of it, asked once. Never judges."""
+"""What all checks need to know of the cluster, asked once. Judges nothing."""
 
 from __future__ import annotations
 

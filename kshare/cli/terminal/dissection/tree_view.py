@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kshare.cli.terminal.dissection.value_text import FAINT, NAME, NOTE, PROBLEM, about, style_of, value_text
+from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
+from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
 from kshare.cli.terminal.screen import Screen
 from kshare.dissect import Span
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 
+from kshare.cli.terminal.colours import FAINT, PROBLEM
 from kshare.dissect import Span
 
-PROBLEM = "bold red"
-FAINT = "bright_black"
-NAME = "bold"
-NOTE = "italic green"
 _STYLES = {
     "string": "green",
     "uuid": "magenta",

@@ -1,4 +1,4 @@
-"""What `kshare pcap` does: packets → connections → exchanges → the screen.
+"""A network capture on the screen: packets → connections → exchanges → lines.
 
 Decides what is said at the end of what a capture lacks, and what in it isn't Kafka.
 """
@@ -6,12 +6,8 @@ Decides what is said at the end of what a capture lacks, and what in it isn't Ka
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from pathlib import Path
 
 from kshare.capture import CaptureReader, Closed, Lost, Streams, UnreadPacketError, segment_of
 from kshare.capture.link import Event
@@ -23,12 +19,6 @@ from kshare.cli.terminal.traffic.view import Show, TrafficView
 from kshare.cli.terminal.wording import counted_large
 from kshare.errors import CaptureError
 from kshare.traffic import Exchange, Watch
-
-_CHUNK = 1024 * 1024
-
-
-def run_pcap(file: str, ports: list[int], show: Show) -> None:
-    show_capture(_chunks(file), "standard input" if file == "-" else file, ports, show)
 
 
 def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: Show) -> None:
@@ -148,18 +138,3 @@ class CapturedTraffic:
             yield f"{self._lost_bytes:,} bytes are missing in the capture: what they belong to isn't shown"
         if self._unanswered:
             yield f"{counted_large(self._unanswered, 'request')} had no answer yet when the capture ended"
-
-
-def _chunks(file: str) -> Iterator[bytes]:
-    if file != "-":
-        with Path(file).open("rb") as opened:
-            while chunk := opened.read(_CHUNK):
-                yield chunk
-        return
-    if sys.stdin.isatty():
-        raise Failure(
-            "what is to be read? Give a file's name, or pipe a capture in: tcpdump -U -w - | kshare pcap -"
-        )
-    with suppress(KeyboardInterrupt):  # Ctrl-C ends a capture that is under way: what was seen is summed up
-        while chunk := os.read(sys.stdin.fileno(), _CHUNK):
-            yield chunk

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.decode.options import api_names
+from kshare.cli.terminal.dissection.names import api_key, api_names
 
 if TYPE_CHECKING:
     from kshare.cli.terminal.traffic.view import Show
@@ -64,7 +64,6 @@ def make_show(
     only_findings: bool,
 ) -> Show:
     """Refuses names that can't occur: they would show nothing, and no reason why."""
-    from kshare.cli.decode.guess import api_key
     from kshare.cli.terminal.traffic.view import Show
     from kshare.traffic import Filter
 

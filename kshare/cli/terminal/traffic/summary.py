@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from kshare.cli.terminal.dissection.value_text import FAINT, NAME
+from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show
 from kshare.cli.terminal.wording import counted_large
@@ -35,9 +35,7 @@ def show_summary(screen: Screen, summary: Summary) -> None:
         ["VERSION", "TIMES", "FAILED", "MEDIAN", "99 %", "LONGEST"],
     )
     if summary.undecoded:
-        screen.line(
-            (f"{summary.undecoded} of {summary.exchanges} exchanges could not be decoded", "bold red")
-        )
+        screen.line((f"{summary.undecoded} of {summary.exchanges} exchanges could not be decoded", PROBLEM))
     screen.line(("", ""))
     _show_findings(screen, summary.findings)
 
@@ -122,7 +120,7 @@ def _show_findings(screen: Screen, findings: list[Finding]) -> None:
     for rule, found in by_rule.items():
         level = found[0].level
         count = sum(one.count for one in found)
-        style = "bold red" if level is Level.FORBIDDEN else "bold yellow"
+        style = PROBLEM if level is Level.FORBIDDEN else "bold yellow"
         screen.line((f"{rule}", style), (f"  {level.value}, {counted_large(count, 'time')}", FAINT))
         for who in dict.fromkeys(f"{one.client_id or '?'} of {one.group}" for one in found):
             first = next(one for one in found if f"{one.client_id or '?'} of {one.group}" == who)

@@ -14,10 +14,10 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
+from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
 from kshare.cli.terminal.dissection.internal_records import explain_records
 from kshare.cli.terminal.dissection.masking import mask
 from kshare.cli.terminal.dissection.tree_view import draw_tree
-from kshare.cli.terminal.dissection.value_text import FAINT, NAME, PROBLEM
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.traffic.summary import show_summary, summary_form
 from kshare.cli.terminal.wording import counted_large
@@ -36,7 +36,7 @@ _STYLES = {
     "acknowledged": "green",
     "error": PROBLEM,
 }
-_LEVELS = {Level.FORBIDDEN: "bold red", Level.HARMFUL: "bold yellow"}
+_LEVELS = {Level.FORBIDDEN: PROBLEM, Level.HARMFUL: "bold yellow"}
 _SHORT_ID = 8
 _BETWEEN = ("  ", "")
 _INDENT = " " * 13
