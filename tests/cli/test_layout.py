@@ -10,7 +10,7 @@ from tests.cli.running import ROOT
 
 CLI = Path(kshare.cli.__file__).parent
 SHARED = {"cluster", "terminal"}
-COMMANDS = {one.name for one in (*app.registered_commands, *app.registered_groups)}
+COMMANDS = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
 
 
 def folders(parent: Path) -> set[str]:
