@@ -18,6 +18,7 @@ from kshare.cli.dlq.options import dlq
 from kshare.cli.doctor.options import doctor
 from kshare.cli.encode.options import encode
 from kshare.cli.groups.options import groups
+from kshare.cli.lag.options import LagCommand, lag
 from kshare.cli.pcap.options import pcap
 from kshare.cli.produce.options import produce
 from kshare.cli.state.options import state
@@ -52,6 +53,7 @@ app.command("decode")(decode)
 app.command("encode")(encode)
 app.command("doctor", short_help="What keeps share groups from working, and what to type.")(doctor)
 app.command("top", short_help="Watch share groups: lag, redeliveries, rates.")(top)
+app.command("lag", cls=LagCommand, short_help="The lag of share groups, a line each.")(lag)
 app.command("consume", short_help="Show records of a share group, and settle them.")(consume)
 app.command("produce", short_help="Write records, from input or made up.")(produce)
 app.command("state", short_help="What brokers have stored of share-partitions.")(state)

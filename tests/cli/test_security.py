@@ -29,12 +29,13 @@ COMMANDS = {
     "groups": ["groups", "list"],
     "topics": ["topics", "list"],
     "state": ["state"],
+    "lag": ["lag"],
     "top": ["top", "--once", "--interval", "0.1"],
     "dlq": ["dlq", "list"],
     "doctor": ["doctor"],
     "trace": ["trace", "--listen", "127.0.0.1:0"],
 }
-JSON = {"produce", "groups", "topics", "state", "top", "dlq", "doctor"}
+JSON = {"produce", "groups", "topics", "state", "lag", "top", "dlq", "doctor"}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
-from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.screen import Part, Screen
 
 _GAP = "  "
 _INDENT = " " * 4
@@ -23,6 +23,14 @@ _NARROWEST = 8
 def show(
     screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
 ) -> None:
+    """As `lines` has them."""
+    for line in lines(screen, heads, rows, numbers):
+        screen.line(line)
+
+
+def lines(
+    screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
+) -> Iterator[Part]:
     """`numbers` are the heads of columns that are set to the right; None is shown as a dash."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
@@ -33,7 +41,7 @@ def show(
             for text, width, head in zip(row, widths, heads, strict=True)
         ]
         for line in [_GAP.join(parts)] if screen.is_plain else _folded(parts, screen.width):
-            screen.line((line, style))
+            yield line, style
 
 
 def _folded(parts: Sequence[str], width: int) -> Iterator[str]:
