@@ -8,7 +8,6 @@ import random
 import pytest
 
 from kshare.cli.decode.guess import Wanted, check_kind, rank
-from kshare.cli.terminal.dissection.names import api_key
 from kshare.cli.terminal.failure import Failure
 from kshare.dissect.fields import index
 from kshare.protocol import messages
@@ -70,10 +69,7 @@ def test_guesses_are_listed_best_first(run: Kshare) -> None:
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
 
 
-def test_names_are_found_and_near_ones_suggested() -> None:
-    assert {api_key(text) for text in ("78", "ShareFetch", "sharefetchresponse")} == {78}
-    with pytest.raises(Failure, match="did you mean ShareFetch"):
-        api_key("ShareFetsh")
+def test_a_message_is_suggested_for_a_kind_that_is_misspelt() -> None:
     with pytest.raises(Failure, match="did you mean ShareSnapshotKey"):
         check_kind("ShareSnapshotKye")
 
