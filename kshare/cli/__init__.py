@@ -1,7 +1,8 @@
-"""`kshare` in a terminal: a command a file, and views that commands share.
+"""The command `kshare`: a folder for each subcommand, `terminal` and `cluster` for what several of them need.
 
-This module is the door: it decides what becomes of a program that can't start, is interrupted, or has nobody reading
-it any more. Exit codes: 1 for a failure, 2 for a call that isn't understood, 130 and 141 as shells know them.
+This module is the entry point. It decides what happens when the program can't start, is interrupted, or nobody reads
+its output any more. Exit codes: 1 for a failure, 2 for wrong usage, and as in shells 130 (interrupted) and 141 (closed
+pipe).
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def _run() -> int:
         sys.stdout.write(f"{describe()}\n")
         return 0
     if sys.argv[1:2] == ["broker"]:
-        from kshare.cli import broker
+        from kshare.cli.broker import options
 
-        return broker.run(sys.argv[2:])
+        return options.run(sys.argv[2:])
     try:
         from kshare.cli.app import run
 

@@ -1,7 +1,7 @@
-"""Which commands there are, and what their failures look like: one line on stderr, never a traceback.
+"""All commands are registered here, and their failures become one line on stderr, never a traceback.
 
-Modules of commands hold signatures and help alone; what does the work is imported when a command runs, so that help
-and completion come at once.
+`<command>/options.py` holds a command's signature and help. It imports the code that does the work only when the
+command runs, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli import (
-    broker,
-    consume,
-    decode,
-    dlq,
-    doctor,
-    encode,
-    groups,
-    pcap,
-    produce,
-    state,
-    top,
-    topics,
-    trace,
-)
-from kshare.cli.failure import ClosedPipe, Failure
+from kshare.cli.broker import options as broker
+from kshare.cli.consume.options import consume
+from kshare.cli.decode.options import decode
+from kshare.cli.dlq.options import dlq
+from kshare.cli.doctor.options import doctor
+from kshare.cli.encode.options import encode
+from kshare.cli.groups.options import groups
+from kshare.cli.lag.options import LagCommand, lag
+from kshare.cli.pcap.options import pcap
+from kshare.cli.produce.options import produce
+from kshare.cli.state.options import state
+from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.cli.top.options import top
+from kshare.cli.topics.options import topics
+from kshare.cli.trace.options import trace
 from kshare.errors import KshareError
 
 _ABORTED = 130
@@ -50,18 +49,19 @@ def _broker(context: typer.Context) -> int:
     return broker.run(context.args)
 
 
-app.command("decode")(decode.decode)
-app.command("encode")(encode.encode)
-app.command("doctor", short_help="What keeps share groups from working, and what to type.")(doctor.doctor)
-app.command("top", short_help="Watch share groups: lag, redeliveries, rates.")(top.top)
-app.command("consume", short_help="Show records of a share group, and settle them.")(consume.consume)
-app.command("produce", short_help="Write records, from input or made up.")(produce.produce)
-app.command("state", short_help="What brokers have stored of share-partitions.")(state.state)
-app.command("trace", short_help="What clients and brokers say, as a proxy between them.")(trace.trace)
-app.command("pcap", short_help="What clients and brokers said, from a network capture.")(pcap.pcap)
-app.add_typer(groups.groups, name="groups", short_help="Share groups: shown, reset, deleted, configured.")
-app.add_typer(topics.topics, name="topics", short_help="Topics: listed, created, deleted.")
-app.add_typer(dlq.dlq, name="dlq", short_help="Dead letters: listed, explained, redriven.")
+app.command("decode")(decode)
+app.command("encode")(encode)
+app.command("doctor", short_help="What keeps share groups from working, and what to type.")(doctor)
+app.command("top", short_help="Watch share groups: lag, redeliveries, rates.")(top)
+app.command("lag", cls=LagCommand, short_help="The lag of share groups, a line each.")(lag)
+app.command("consume", short_help="Show records of a share group, and settle them.")(consume)
+app.command("produce", short_help="Write records, from input or made up.")(produce)
+app.command("state", short_help="What brokers have stored of share-partitions.")(state)
+app.command("trace", short_help="What clients and brokers say, as a proxy between them.")(trace)
+app.command("pcap", short_help="What clients and brokers said, from a network capture.")(pcap)
+app.add_typer(groups, name="groups", short_help="Share groups: shown, reset, deleted, configured.")
+app.add_typer(topics, name="topics", short_help="Topics: listed, created, deleted.")
+app.add_typer(dlq, name="dlq", short_help="Dead letters: listed, explained, redriven.")
 
 
 def _show_version(is_wanted: bool) -> None:

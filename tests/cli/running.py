@@ -47,6 +47,18 @@ def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | No
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """Code in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+
 def assert_refused(done: Done, code: int, reason: str) -> None:
     """It says why on a line, and nothing else."""
     assert (done.code, done.out) == (code, ""), done

@@ -21,6 +21,7 @@ CALLS = {
     "decode": ["--as", "request", "00120003 00000007 0007 7061636b657273 00 01 01 00"],
     "doctor": [],
     "top": ["--once", "--interval", "0.1"],
+    "lag": [],
     "consume": ["--topic", "orders", "--group", "fresh", "--max-messages", "2"],
     "produce": ["--topic", "orders", "--count", "3"],
     "state": ["shippers"],

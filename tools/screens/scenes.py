@@ -75,6 +75,7 @@ SCENES = (
     Scene(["groups", "list"], to_its_end),
     Scene(["groups", "describe", GROUP, "--offsets", "--members"], to_its_end),
     Scene(["groups", "config", "show", GROUP], to_its_end),
+    Scene(["lag"], to_its_end),
     Scene(["top"], watched),
     Scene(["top", "--view", "partitions"], watched),
     Scene(["top", "--view", "members"], watched),

@@ -1,0 +1,1 @@
+"""`kshare broker`: a Kafka broker without a JVM."""

@@ -1,0 +1,137 @@
+"""Options of `kshare broker`.
+
+The one command that typer has no part in. It is ready in less time than typer takes to load, and whoever installed
+kshare for its broker alone has no typer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+_PORTS = range(1 << 16)
+
+
+class NotUnderstood(Exception):
+    """What is wrong with the call."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line for what went wrong, as every command's failures have it."""
+        raise NotUnderstood(message)
+
+
+def run(arguments: list[str]) -> int:
+    """Until it is told to stop; the exit code."""
+    try:
+        chosen = _parser().parse_args(arguments)
+        # Help comes without these.
+        from kshare.broker import program
+        from kshare.broker.settings import common_settings
+
+        topics = dict(map(program.topic, chosen.topic))
+        settings = dict(map(_pair, chosen.setting))
+        settings |= common_settings(chosen.min_lock_ms, chosen.auto_create_topics)
+    except (NotUnderstood, ValueError) as problem:
+        return _fail(problem, 2)
+    choice = program.Choice(
+        chosen.host,
+        chosen.port,
+        chosen.nodes,
+        chosen.release,
+        topics,
+        settings,
+        chosen.data_dir,
+        chosen.metrics_port,
+    )
+    try:
+        program.serve(choice, _say)
+    except program.CannotServe as problem:
+        return _fail(problem, 1)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kshare broker",
+        description="A Kafka broker without a JVM, for a laptop; Ctrl-C ends it.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
+    add(
+        "--port",
+        type=_port,
+        default=9092,
+        help="of the first node, the others follow; 0 for free ones (9092)",
+    )
+    add(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help="there from the beginning; may be said again",
+    )
+    add("--data-dir", type=Path, metavar="FOLDER", help="keep everything there (in memory)")
+    add("--nodes", type=_count, default=1, help="how many brokers to be (1)")
+    add("--release", choices=("4.1", "4.3", "4.4"), default="4.4", help="which Kafka to be (4.4)")
+    add(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of Kafka's broker settings; may be said again",
+    )
+    add(
+        "--min-lock-ms",
+        type=_milliseconds,
+        metavar="MS",
+        help="shortest record lock that a group may choose (15000)",
+    )
+    add(
+        "--no-auto-create-topics",
+        dest="auto_create_topics",
+        action="store_false",
+        default=None,
+        help="don't create topics that clients ask for",
+    )
+    add("--metrics-port", type=_port, metavar="PORT", help="serve GET /metrics for Prometheus there")
+    return parser
+
+
+def _port(text: str) -> int:
+    return _number(text, _PORTS)
+
+
+def _count(text: str) -> int:
+    return _number(text, range(1, 1000))
+
+
+def _milliseconds(text: str) -> int:
+    return _number(text, range(1, 1 << 31))
+
+
+def _number(text: str, allowed: range) -> int:
+    if not text.isdecimal() or int(text) not in allowed:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {allowed[0]} to {allowed[-1]}")
+    return int(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, is_there, value = text.partition("=")
+    if not is_there:
+        raise NotUnderstood(f"argument --setting: {text!r} has no =")
+    return name, value
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _fail(problem: Exception, code: int) -> int:
+    sys.stderr.write(f"kshare: {' '.join(str(problem).split())}\n")
+    return code

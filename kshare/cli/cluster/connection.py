@@ -1,0 +1,93 @@
+"""The cluster that a command speaks with: from an option, the environment, or a properties file of Kafka's.
+
+Decides what such a file says. Never what is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from kshare.admin.client import AdminClient
+from kshare.admin.config import admin_settings
+from kshare.admin.routing import Router
+from kshare.cli.terminal.failure import Failure
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+
+T = TypeVar("T")
+
+_SERVERS = "bootstrap.servers"
+_LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
+
+
+class Cluster:
+    def __init__(self, server: str | None, properties: Path | None, said: Iterable[str] = ()) -> None:
+        """`said` are properties of the command line, name=value; they win over those of the file."""
+        self.options = _options(server, properties, said)
+
+    @property
+    def settings(self) -> NetSettings:
+        """For whoever connects alone."""
+        return admin_settings(None, self.options)
+
+    def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
+        """In an event loop of its own, which Ctrl-C ends."""
+
+        async def live() -> T:
+            async with AdminClient(**self.options) as admin:
+                return await work(admin)
+
+        return anyio.run(live)
+
+    def run_routed(self, work: Callable[[Router], Awaitable[T]]) -> T:
+        """Likewise, for what asks in its own words."""
+
+        async def live() -> T:
+            async with Pool(self.settings) as pool:
+                await pool.get_in()
+                return await work(Router(pool, self.settings.request_timeout))
+
+        return anyio.run(live)
+
+
+def _options(server: str | None, properties: Path | None, said: Iterable[str]) -> dict[str, str]:
+    """How to reach the cluster, in Kafka's names."""
+    options = read_properties(properties) if properties else {}
+    options |= _named(said)
+    if server:
+        options[_SERVERS] = server
+    if not options.get(_SERVERS):
+        raise Failure("which cluster? Give --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+    return options
+
+
+def _named(said: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for one in said:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise Failure(f"{one!r} should be name=value")
+        found[name] = value
+    return found
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Java's format as it is used for Kafka: names and values, comments, lines that go on behind a backslash."""
+    found: dict[str, str] = {}
+    try:
+        text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path} is no properties file: it isn't text in UTF-8 (byte {error.start})") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip()[0] in "#!":
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise Failure(f"{path}, line {number}: this should be name=value")
+        found[match[1]] = match[2].strip()
+    return found

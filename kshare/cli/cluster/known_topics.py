@@ -1,0 +1,56 @@
+"""Whether topics exist, asked before a command waits for records of one: a group may subscribe to any name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import anyio
+
+from kshare.admin.routing import Router
+from kshare.admin.topics import list_topics
+from kshare.cli.terminal.failure import Failure
+from kshare.errors import BrokerError
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+
+_LOOKS, _PAUSE_S = 3, 0.3
+"""A topic that was created a moment ago isn't known to every broker yet."""
+_NEAREST = 3
+
+
+async def require_topics(settings: NetSettings, names: Iterable[str]) -> None:
+    """Raises Failure for those that don't exist. Other troubles are left to whoever reads the topics."""
+    async with Pool(settings) as pool:
+        await pool.get_in()
+        router = Router(pool, settings.request_timeout)
+        missing = [name for name in dict.fromkeys(names) if not await _exists(router, name)]
+        if missing:
+            known = [one.topic for one in await list_topics(router, with_internal=True)]
+            raise Failure("; ".join(_complaint(name, known) for name in missing))
+
+
+async def _exists(router: Router, name: str) -> bool:
+    for look in range(_LOOKS):
+        if look:
+            await anyio.sleep(_PAUSE_S)
+        try:
+            await router.metadata([name])
+        except BrokerError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise Failure(
+                    f"{name!r} can't be a topic: names have letters, digits, '.', '_' and '-', 249 at most"
+                ) from error
+        return True
+    return False
+
+
+def _complaint(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, _NEAREST)
+    create = f"kshare topics create {name}"
+    if near:
+        return f"there is no topic {name}: did you mean {' or '.join(near)}? Otherwise create it: {create}"
+    return f"there is no topic {name}: create it by {create}"

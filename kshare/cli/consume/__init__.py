@@ -1,0 +1,1 @@
+"""`kshare consume`: records of a share group, shown and acknowledged."""

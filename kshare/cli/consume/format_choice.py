@@ -1,0 +1,54 @@
+"""Which form the records of `kshare consume` have, from what the command line says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from kshare.cli.cluster.connection import read_properties
+from kshare.cli.consume.format_string import FormatString
+from kshare.cli.consume.record_text import Form, JsonForm, KafkaForm, Readers
+from kshare.cli.terminal.arguments import settings
+
+_TO_DECIDE_ON = r"%t[%p]@%o  %D  delivery %d  key %k  headers %h\n%s\n"
+
+
+def form(
+    text: str | None,
+    is_json: bool,
+    key: str | None,
+    value: str | None,
+    properties: Sequence[str],
+    file: Path | None,
+    is_interactive: bool,
+) -> Form:
+    """One of three; deserializers are for all of them."""
+    given = read_properties(file) if file else {}
+    given |= {name: said or "" for name, said in settings(properties).items()}
+    readers = Readers.of(
+        key or given.get("key.deserializer"),
+        value or given.get("value.deserializer"),
+        given.get("headers.deserializer"),
+    )
+    chosen = [
+        name
+        for name, is_on in (
+            ("--format", text is not None),
+            ("--json", is_json),
+            ("--formatter-property", given),
+        )
+        if is_on
+    ]
+    if len(chosen) > 1 and any(name.startswith("print.") for name in given):
+        raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other")
+    if text is not None and is_json:
+        raise typer.BadParameter("--format and --json exclude each other")
+    if text is not None:
+        return FormatString(text, readers, given.get("null.literal", "null"))
+    if is_json:
+        return JsonForm(readers)
+    if is_interactive and not given:
+        return FormatString(_TO_DECIDE_ON, readers)
+    return KafkaForm(given, readers)

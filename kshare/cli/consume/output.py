@@ -1,0 +1,108 @@
+"""Standard output for records, which knows what its reader has taken.
+
+Decides when a record counts as shown. In a file or on a terminal it does once it is written. A pipe is otherwise: what
+lies in it may never be read, as in `| head -1`. So the first thousand lines are handed through one by one, each taken
+by the reader before the next; whoever wants more than that reads on for a while, and gets them by the pipe-full.
+
+Writing never holds up the event loop: while the reader is slow (a pager, Ctrl-S) heartbeats and renewals go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import stat
+import sys
+from contextlib import suppress
+
+import anyio
+
+from kshare.cli.terminal.failure import ClosedPipe
+
+_ONE_BY_ONE = 1000
+_PIPE_PIECE = 4096
+"""What a pipe that is ready takes without waiting; and a pipe of that size is ready only when it is empty."""
+_TERMINAL_PIECE = 128
+_LOOK_S = 0.1
+_CLOSED = select.POLLERR | select.POLLHUP
+
+
+class Outlet:
+    def __init__(self) -> None:
+        self._descriptor = sys.stdout.fileno()
+        mode = os.fstat(self._descriptor).st_mode
+        self._is_terminal = os.isatty(self._descriptor)
+        self._is_file = stat.S_ISREG(mode)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLOUT)
+        self._lines = 0
+        self._usual_size = self._shrink() if stat.S_ISFIFO(mode) else None
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether a line should be handed over before the next one is made."""
+        return self._usual_size is not None and self._lines < _ONE_BY_ONE
+
+    @property
+    def is_closed(self) -> bool:
+        """Nobody will read what is written from now on."""
+        return bool(self._events() & _CLOSED)
+
+    async def write(self, data: bytes) -> None:
+        """Raises ClosedPipe when not all of it was taken."""
+        if self._is_terminal:
+            data = _harmless(data)
+        piece = _TERMINAL_PIECE if self._is_terminal else len(data) if self._is_file else _PIPE_PIECE
+        for start in range(0, len(data), max(piece, 1)):
+            if not self._is_file:
+                await self._room()
+            self._write_all(data[start : start + piece])
+        if self.is_one_by_one:
+            await self._room()  # which there is once all was read: by somebody who may have left since
+            self._lines += 1
+            if self._lines == _ONE_BY_ONE:
+                self._widen()
+
+    async def _room(self) -> None:
+        """Until a piece fits in."""
+        while True:
+            events = self._events()
+            if events & select.POLLOUT:
+                return
+            if events & _CLOSED:
+                raise ClosedPipe
+            with anyio.move_on_after(_LOOK_S):
+                await anyio.wait_writable(self._descriptor)
+
+    def _events(self) -> int:
+        return next((events for _, events in self._poll.poll(0)), 0)
+
+    def _write_all(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+    def _shrink(self) -> int | None:
+        """The size that the pipe had; None where pipes have no sizes, or this one holds more already."""
+        try:
+            usual = fcntl.fcntl(self._descriptor, fcntl.F_GETPIPE_SZ)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _PIPE_PIECE)
+        except (AttributeError, OSError):
+            return None
+        return usual
+
+    def _widen(self) -> None:
+        if self._usual_size is not None:
+            with suppress(OSError):  # then it stays narrow: slower, and right
+                fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, self._usual_size)
+
+
+def _harmless(data: bytes) -> bytes:
+    """Data moves no cursor and sets no title."""
+    text = data.decode("utf-8", "replace")
+    return "".join(
+        sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text
+    ).encode("utf-8", "replace")

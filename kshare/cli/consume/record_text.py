@@ -1,0 +1,171 @@
+"""A record as a line: as Kafka's console consumers print it, or as a JSON object.
+
+Decides what stands in the line. What can't be read by the chosen deserializer raises Unreadable, which says where it is
+and never what is in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import typer
+
+from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
+
+
+class Shown(Protocol):
+    """What is looked at in a record."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def has_append_time(self) -> bool: ...
+    @property
+    def delivery_count(self) -> int: ...
+
+
+class Form(Protocol):
+    def write(self, record: Shown) -> bytes:
+        """All that is printed of it, line ends included."""
+        ...
+
+
+class Unreadable(Exception):
+    """A key, value or header isn't what it was said to be."""
+
+    def __init__(self, record: Shown, part: str, error: Exception) -> None:
+        where = f"{record.topic}[{record.partition}]@{record.offset}"
+        super().__init__(f"{where}: its {part} can't be read: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How keys, values and headers are read; None is bytes as they are."""
+
+    key: Deserializer | None = None
+    value: Deserializer | None = None
+    headers: Deserializer | None = None
+
+    @classmethod
+    def of(cls, key: str | None, value: str | None, headers: str | None = None) -> Readers:
+        return cls(*(None if name is None else deserializer(name) for name in (key, value, headers)))
+
+    def read(self, record: Shown, part: str, data: bytes) -> Any:
+        """`part` is key, value or headers."""
+        function: Deserializer | None = getattr(self, part)
+        if function is None:
+            return data
+        try:
+            return function(data)
+        except Exception as error:
+            raise Unreadable(record, part, error) from None
+
+    def bytes_of(self, record: Shown, part: str, data: bytes) -> bytes:
+        """As they are printed."""
+        said = self.read(record, part, data)
+        return said if isinstance(said, bytes) else text_of(said).encode("utf-8", "replace")
+
+
+class JsonForm:
+    """One object a line. Text is a string, whatever else is {"base64": ...}: `produce --input json` reads it."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+
+    def write(self, record: Shown) -> bytes:
+        form = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestamp_type": "log_append" if record.has_append_time else "create",
+            "delivery_count": record.delivery_count,
+            "headers": [[name, self._say(record, "headers", data)] for name, data in record.headers],
+            "key": self._say(record, "key", record.key),
+            "value": self._say(record, "value", record.value),
+        }
+        return json.dumps(form, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    def _say(self, record: Shown, part: str, data: bytes | None) -> Any:
+        said = None if data is None else self._readers.read(record, part, data)
+        if not isinstance(said, bytes):
+            return said
+        try:
+            return said.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(said).decode()}
+
+
+_PRINT = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
+"""In the order in which they are printed."""
+_TEXTS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ",", "null.literal": "null"}
+_READERS = ("key.deserializer", "value.deserializer", "headers.deserializer")
+PROPERTIES = (*(f"print.{name}" for name in _PRINT), *_TEXTS, *_READERS)
+
+
+class KafkaForm:
+    """The lines of Kafka's own tools, with the same properties."""
+
+    def __init__(self, properties: Mapping[str, str], readers: Readers) -> None:
+        for name in properties:
+            if name not in PROPERTIES:
+                near = get_close_matches(name, PROPERTIES, 1)
+                hint = f": did you mean {near[0]}?" if near else f"; there are {', '.join(PROPERTIES)}"
+                raise typer.BadParameter(f"there is no formatter property {name!r}{hint}")
+        self._parts = [
+            name
+            for name in _PRINT
+            if properties.get(f"print.{name}", str(name == "value")).strip().lower() == "true"
+        ]
+        texts = {name: properties.get(name, usual).encode() for name, usual in _TEXTS.items()}
+        self._between, self._end = texts["key.separator"], texts["line.separator"]
+        self._between_headers, self._null = texts["headers.separator"], texts["null.literal"]
+        self._readers = readers
+
+    def write(self, record: Shown) -> bytes:
+        if not self._parts:
+            return b""
+        return self._between.join([self._part(record, name) for name in self._parts]) + self._end
+
+    def _part(self, record: Shown, name: str) -> bytes:
+        match name:
+            case "timestamp":
+                kind = "LogAppendTime" if record.has_append_time else "CreateTime"
+                return f"{kind}:{record.timestamp}".encode()
+            case "partition":
+                return f"Partition:{record.partition}".encode()
+            case "offset":
+                return f"Offset:{record.offset}".encode()
+            case "delivery":
+                return f"Delivery:{record.delivery_count}".encode()
+            case "epoch":
+                return b"Epoch:NOT_PRESENT"  # share fetches leave it out, in Kafka's tool as well
+            case "headers":
+                pairs = [
+                    name.encode() + b":" + self._content(record, "headers", data)
+                    for name, data in record.headers
+                ]
+                return self._between_headers.join(pairs) or b"NO_HEADERS"
+            case "key":
+                return self._content(record, "key", record.key)
+        return self._content(record, "value", record.value)
+
+    def _content(self, record: Shown, part: str, data: bytes | None) -> bytes:
+        return self._null if data is None else self._readers.bytes_of(record, part, data)

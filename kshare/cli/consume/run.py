@@ -1,0 +1,238 @@
+"""What `kshare consume` does: records are shown, and settled once they were.
+
+Decides when it is over (as many as were wanted, nothing came for too long, nobody reads any more, Ctrl-C) and which
+records count as shown. The others are given back: their group gets them again.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import typer
+
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import require_topics
+from kshare.cli.consume.idle import why_quiet
+from kshare.cli.consume.outcomes import Books, Word
+from kshare.cli.consume.output import Outlet
+from kshare.cli.consume.prompt import prompt
+from kshare.cli.consume.record_text import Form, Unreadable
+from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.client.consumer import ShareConsumer
+from kshare.client.record import ShareBatch, ShareRecord
+
+_KAFKAS_GROUP = "console-share-consumer"
+_LOOK_S = 0.2
+_QUIET_S = 3.0
+_AHEAD = 500
+_SIGNALLED = 128
+_PIECE = 16 * 1024
+_LONGEST_PROMPT_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    word: Word
+    rejects_unreadable: bool
+    most: int | None
+    patience_s: float | None
+    """None: waits for ever."""
+    is_interactive: bool
+
+    def options(self) -> dict[str, Any]:
+        """Every record that is acquired and not shown has lost one of its deliveries. So few are held."""
+        options: dict[str, Any] = {"max_records": 1, "acquire": "records"}
+        return options | ({"longest_lease": _LONGEST_PROMPT_S} if self.is_interactive else {})
+
+
+def word(reject: bool, release: bool) -> Word:
+    if reject and release:
+        raise typer.BadParameter("--reject and --release exclude each other")
+    return "reject" if reject else "release" if release else "accept"
+
+
+def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, form: Form) -> None:
+    books = Books()
+    options: dict[str, Any] = {**cluster.options, **plan.options()}
+    from_file = options.pop("group.id", None)
+    options |= {"group": group or from_file or _KAFKAS_GROUP, "topics": topics}
+    options |= {"acknowledgement": "explicit", "on_settled": books.hear}
+
+    async def work() -> None:
+        consumer = ShareConsumer(**options)
+        await require_topics(consumer.config.net_settings(), topics)
+        async with consumer:
+            books.is_open = True
+            showing = Showing(consumer, plan, form, books)
+            try:
+                await (showing.ask_for_each() if plan.is_interactive else showing.show_all())
+            finally:
+                showing.end()
+            await consumer.commit()
+
+    try:
+        anyio.run(_until_told, work)
+    finally:
+        if books.is_open:
+            _say(books.text())
+    problem = books.problem()
+    if problem:
+        raise Failure(problem)
+
+
+class Showing:
+    def __init__(self, consumer: ShareConsumer, plan: Plan, form: Form, books: Books) -> None:
+        self._consumer = consumer
+        self._plan = plan
+        self._form = form
+        self._books = books
+        self._outlet = Outlet()
+        self._shown: list[ShareRecord] = []
+        """Shown, and not settled yet."""
+        self._ahead = 1
+        self._last_at = anyio.current_time()
+        self._is_hint_due = True
+
+    async def show_all(self) -> None:
+        while not self._is_enough:
+            batch = await self._next()
+            if batch is None:
+                return
+            await self._show(batch)
+            self._last_at = anyio.current_time()
+
+    async def ask_for_each(self) -> None:
+        with prompt(self._consumer, self._books) as asked:
+            while not self._is_enough:
+                batch = await self._next()
+                if batch is None:
+                    return
+                for record in batch:
+                    await self._outlet.write(self._line(record) or b"")
+                    self._books.shown += 1
+                    if not await asked.decide(record) or self._is_enough:
+                        return
+                self._last_at = anyio.current_time()
+
+    def settle(self) -> None:
+        for record in self._shown:
+            self._books.settle(record, self._plan.word)
+        self._shown.clear()
+
+    def end(self) -> None:
+        """What was shown is settled, and makes room for nothing new."""
+        self._consumer.stop_acquiring()
+        self.settle()
+
+    async def _show(self, batch: ShareBatch) -> None:
+        waiting: list[ShareRecord] = []
+        data = bytearray()
+        for record in batch:
+            line = self._line(record)
+            if line is not None:
+                data += line
+                waiting.append(record)
+            if self._outlet.is_one_by_one or len(data) > _PIECE or self._is_enough_with(len(waiting)):
+                await self._hand_over(waiting, data)
+            if self._is_enough:
+                return
+        await self._hand_over(waiting, data)
+
+    async def _hand_over(self, waiting: list[ShareRecord], data: bytearray) -> None:
+        if waiting:
+            await self._outlet.write(bytes(data))
+            self._books.shown += len(waiting)
+            self._shown += waiting
+            if not self._is_enough:
+                self.settle()
+            waiting.clear()
+            data.clear()
+
+    def _line(self, record: ShareRecord) -> bytes | None:
+        """None: it can't be read, and was rejected for that."""
+        try:
+            return self._form.write(record)
+        except Unreadable as problem:
+            if self._plan.is_interactive:
+                return f"{problem}\n".encode()
+            if not self._plan.rejects_unreadable:
+                raise Failure(f"{problem}; --reject-message-on-error goes on") from None
+            _say(f"{problem}: rejected")
+            self._books.settle(record, "reject")
+            self._books.unreadable += 1
+            return None
+
+    async def _next(self) -> ShareBatch | None:
+        """None when nothing has come for too long."""
+        patience = self._plan.patience_s
+        self._hold()
+        while True:
+            with anyio.move_on_after(_LOOK_S):
+                return await self._consumer.next_batch()
+            quiet = anyio.current_time() - self._last_at
+            if self._outlet.is_closed:
+                raise ClosedPipe
+            if self._is_hint_due and quiet >= _QUIET_S:
+                self._is_hint_due = False
+                if self._books.shown == 0:
+                    await self._hint()
+                    continue  # something may have come meanwhile
+            if patience is not None and quiet >= patience:
+                return None
+
+    def _hold(self) -> None:
+        """Whom one line may be enough gets one record at a time; nobody gets more than what is wanted."""
+        is_slow = self._plan.is_interactive or self._outlet.is_one_by_one
+        left = _AHEAD if self._plan.most is None else self._plan.most - self._books.done
+        ahead = 1 if is_slow else min(left, _AHEAD)
+        if ahead != self._ahead:
+            self._ahead = ahead
+            self._consumer.hold_at_most(ahead)
+
+    async def _hint(self) -> None:
+        hint = await why_quiet(self._consumer.config)
+        if hint:
+            _say(hint)
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._is_enough_with(0)
+
+    def _is_enough_with(self, waiting: int) -> bool:
+        return self._plan.most is not None and self._books.done + waiting >= self._plan.most
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kshare: {text}\n")
+    sys.stderr.flush()
+
+
+async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
+    """To stop, by Ctrl-C or SIGTERM: what was shown is settled before we go, however often we are told."""
+    failure: Exception | None = None
+    told: int | None = None
+
+    async def wait() -> None:
+        nonlocal told
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for one in signals:
+                told = told or one
+                working.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as working:
+            tasks.start_soon(wait)
+            try:
+                await work()
+            except Exception as error:
+                failure = error  # raised outside, so that it doesn't become part of a group
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if told is not None:
+        raise typer.Exit(_SIGNALLED + told)

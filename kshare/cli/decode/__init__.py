@@ -1,0 +1,1 @@
+"""`kshare decode`: what bytes of Kafka's protocol mean."""

@@ -1,0 +1,202 @@
+"""What could these bytes be? Everything that fits what the caller said is tried, and ranked by how well it reads.
+
+Decides what speaks for a reading: that it ends where the bytes end, and that its values look like values. The second
+opinion of `kshare.dissect` does the reading, and breaks early where a guess is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kshare.cli.decode.batch_boundaries import begins_with_batch, size_of_batch
+from kshare.cli.terminal.dissection.names import nearest
+from kshare.cli.terminal.failure import Failure
+from kshare.dissect import (
+    Dissection,
+    Span,
+    dissect_message,
+    dissect_records,
+    dissect_request,
+    dissect_response,
+    dissect_versioned,
+)
+from kshare.dissect.fields import index
+from kshare.dissect.table import Message, message
+from kshare.protocol.frames import MAX_FRAME
+
+_PRIOR = {"request": 2.0, "records": 8.0, "state": 1.5, "response": 1.0, "message": 1.0}
+_VERSIONED = ("coordinator-key", "coordinator-value", "data")
+_LONG_THROTTLE = 3_600_000
+_DOUBT = 3.0
+_SURPLUS = 3.0
+_BREAKS = -8.0
+_BREAKS_AT_ONCE = 3.0
+_SOMETHING = 8
+"""Bytes of a body that must be read before a break, for a guess to be more than a header."""
+NO_LIKENESS = 0.0
+"""The score below which a guess is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller knows. `kind` is a role (`request` ...) or the name of a message whose body stands alone."""
+
+    kind: str | None = None
+    api: int | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One way to read bytes."""
+
+    kind: str
+    name: str = ""
+    version: int | None = None
+    is_sized: bool = True
+
+    def read(self, data: bytes | bytearray | memoryview, *, records: bool = True) -> Dissection:
+        match self.kind:
+            case "request":
+                return dissect_request(data, is_sized=self.is_sized, records=records)
+            case "records":
+                return dissect_records(data)
+            case "state":
+                return dissect_versioned(self.name, data)
+            case "message":
+                return dissect_message(self.name, self.version or 0, data, records=records)
+        key = message(self.name).api_key
+        assert key is not None
+        return dissect_response(data, key, self.version or 0, is_sized=self.is_sized, records=records)
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f" v{self.version}"
+        return f"{self.name}{version}" if self.name else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    guess: Guess
+    score: float
+    is_whole: bool  # read to the end
+
+
+def rank(data: memoryview, wanted: Wanted) -> list[Ranked]:
+    """Best first; at least one, or a Failure says why there is none."""
+    ranked = []
+    announced = 4 + int.from_bytes(data[:4], "big")
+    is_cut, is_exact = announced > len(data), announced == len(data)
+    for guess in _candidates(data, wanted):
+        # Records take time, and only tell where a frame is cut off inside them.
+        reading = guess.read(data[: size_of_batch(data)] if guess.kind == "records" else data, records=is_cut)
+        is_accepted = not _breaks(reading) or (guess.kind == "request" and is_exact and reading.has_surplus)
+        score = _score(reading, len(data), is_accepted) + _PRIOR[guess.kind] + (guess.version or 0) * 0.001
+        score += 0.1 * guess.name.startswith("Share") - 0.5 * (not guess.is_sized)
+        ranked.append(Ranked(_named(guess, reading), score, is_accepted))
+    if not ranked:
+        raise Failure("nothing that kshare knows fits this kind, API and version")
+    return sorted(ranked, key=lambda one: -one.score)
+
+
+def check_kind(kind: str) -> str:
+    if kind in ("request", "response", "records", "state") or kind in index.MODULES:
+        return kind
+    raise Failure(f"no message is called {kind!r}{nearest(kind, [*index.MODULES], '')}")
+
+
+def _named(guess: Guess, reading: Dissection) -> Guess:
+    """A request says itself what it is."""
+    if guess.kind != "request" or not reading.message:
+        return guess
+    return Guess("request", reading.message, reading.version, guess.is_sized)
+
+
+def _candidates(data: memoryview, wanted: Wanted) -> Iterator[Guess]:
+    kind = wanted.kind
+    if kind in index.MODULES:
+        yield from _bodies(message(kind), wanted)
+        return
+    sizes = _sizes(data)
+    if kind in (None, "request"):
+        yield from (
+            Guess("request", is_sized=is_sized) for is_sized in sizes if _fits(data, wanted, is_sized)
+        )
+    has_api = wanted.api is not None or wanted.version is not None
+    if kind == "records" or (kind is None and not has_api and begins_with_batch(data)):
+        yield Guess("records")
+    if kind == "state" or (kind is None and not has_api):
+        yield from (Guess("state", name) for name in index.MODULES if name.endswith(("Key", "Value")))
+    if kind in (None, "response"):
+        yield from _responses(sizes, wanted)
+
+
+def _bodies(table: Message, wanted: Wanted) -> Iterator[Guess]:
+    if table.kind in _VERSIONED and wanted.version is None:
+        yield Guess("state", table.name)
+    else:
+        yield from (Guess("message", table.name, version) for version in _versions(table, wanted))
+
+
+def _responses(sizes: list[bool], wanted: Wanted) -> Iterator[Guess]:
+    for key, name in index.RESPONSES.items():
+        if wanted.api in (None, key):
+            for version in _versions(message(name), wanted):
+                yield from (Guess("response", name, version, is_sized) for is_sized in sizes)
+
+
+def _versions(table: Message, wanted: Wanted) -> list[int]:
+    first, last = table.versions
+    if wanted.version is None:
+        return list(range(first, last + 1))
+    if table.name == wanted.kind and not table.has(wanted.version):
+        raise Failure(f"{table.name} has no version {wanted.version}: {first} to {last} are known")
+    return [wanted.version] if table.has(wanted.version) else []
+
+
+def _sizes(data: memoryview) -> list[bool]:
+    """Does the size of the frame come first? Certain if it is right, and left open if it could be."""
+    announced = int.from_bytes(data[:4], "big", signed=True)
+    if announced == len(data) - 4:
+        return [True]
+    return [True, False] if 0 <= announced <= MAX_FRAME else [False]
+
+
+def _fits(data: memoryview, wanted: Wanted, is_sized: bool) -> bool:
+    start = 4 if is_sized else 0
+    key, version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (start, start + 2))
+    if wanted.kind is None and key not in index.REQUESTS:
+        return False
+    return wanted.api in (None, key) and wanted.version in (None, version)
+
+
+def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
+    """Accepted is what brokers accept: bytes behind a request, too, where its frame counts them."""
+    leaves = reading.spans
+    lost = sum(span.length for span in leaves if span.kind == "unread")
+    doubts = len(reading.problems) + _DOUBT * sum(map(_doubt, leaves))
+    score = 10.0 * (1 - lost / size) - doubts
+    if is_accepted:
+        return score - (_SURPLUS if reading.has_surplus else 0.0)
+    has_something = reading.body is not None and reading.body.length >= _SOMETHING
+    return score + _BREAKS - (0.0 if has_something else _BREAKS_AT_ONCE)
+
+
+def _breaks(reading: Dissection) -> bool:
+    """Inside of batches, reading may go on after a break; as a guess that counts for nothing."""
+    return reading.error is not None or any(span.kind == "unread" for span in reading.spans)
+
+
+def _doubt(span: Span) -> float:
+    """What no broker and no client would write, though it can be read."""
+    value = span.value
+    match span.kind:
+        case "int16" if span.name.endswith("rrorCode"):
+            return 0.0 if span.note else 1.0
+        case "bool":
+            return 0.0 if span.raw[0] < 2 else 1.0
+        case "string" if isinstance(value, str):
+            return 0.0 if value.isprintable() or "\n" in value else 1.0
+        case "int32" if span.name == "throttleTimeMs" and isinstance(value, int):
+            return 0.0 if 0 <= value <= _LONG_THROTTLE else 1.0
+    return 1.0 if span.kind == "unknown tagged field" else 0.0

@@ -1,0 +1,64 @@
+"""The annotated hex dump: every byte, in the order of the input, beside the name of the field that it belongs to.
+
+Fields stand under the path of what they are in, so that names and values fit into a small window.
+"""
+
+from __future__ import annotations
+
+from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
+from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
+from kshare.cli.terminal.screen import Part, Screen
+from kshare.dissect import Span
+
+_ROW = 8
+_MARGIN = " " * 35
+_FRAMING = ("length", "count", "presence")
+_LONG_VALUE = 24
+"""Longer values have the rest of their text beside their bytes instead."""
+
+
+def draw_hex(screen: Screen, span: Span, start: int) -> None:
+    above = ""
+    for leaf in span.leaves():
+        parent, name = _named(leaf)
+        if parent != above:
+            screen.line((_MARGIN, ""), (parent or "the frame", FAINT))
+            above = parent
+        _draw(screen, leaf, name, start)
+        if leaf.inflated:
+            is_stored_plain = leaf.kind == "bytes"
+            screen.line((_MARGIN, ""), ("read as" if is_stored_plain else "unpacked", FAINT))
+            draw_hex(screen, leaf.inflated.root, start + leaf.offset if is_stored_plain else 0)
+            above = leaf.path
+
+
+def _named(leaf: Span) -> tuple[str, str]:
+    """What it stands under, and its name there. A length stays with what it is the length of."""
+    parent, _, name = leaf.path.rpartition(".")
+    if leaf.kind in _FRAMING and parent:
+        parent, _, owner = parent.rpartition(".")
+        name = f"{owner}.{name}"
+    return parent, name
+
+
+def _draw(screen: Screen, leaf: Span, name: str, start: int) -> None:
+    style = style_of(leaf)
+    for at in range(0, leaf.length, _ROW):
+        row = bytes(leaf.raw[at : at + _ROW])
+        parts = [(f"{start + leaf.offset + at:08x}  ", FAINT), (row.hex(" ").ljust(3 * _ROW), style)]
+        if at == 0:
+            parts += _annotation(leaf, name, style)
+        elif leaf.kind != "uuid":
+            parts += [("  ", ""), ("".join(chr(c) if 32 <= c < 127 else "." for c in row), style)]
+        screen.line(*parts)
+
+
+def _annotation(leaf: Span, name: str, style: str) -> list[Part]:
+    parts = [(" ", ""), (name, NAME)]
+    value = value_text(leaf) if leaf.kind != "unread" else ""
+    if value:
+        short = value if len(value) <= _LONG_VALUE else f"{value[:_LONG_VALUE]}…"
+        parts += [(" ", ""), (short, style)]
+    if (note := about(leaf)) and note != value:
+        parts += [("  ", ""), (note, PROBLEM if leaf.problem or leaf.kind == "unread" else NOTE)]
+    return parts

@@ -1,0 +1,82 @@
+"""Readings as JSON: bodies in the form of Kafka's converters, which `kshare encode` takes back; the rest by span.
+
+Decides what a span is as a value: a struct an object, an array a list, bytes base64. What a break kept from being
+read is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from kshare.cli.decode.split_input import Piece
+from kshare.dissect import Span, as_json
+
+_FRAMING = ("count", "length", "presence")
+
+
+def piece_json(piece: Piece) -> dict[str, Any]:
+    reading = piece.reading
+    form: dict[str, Any] = {"kind": piece.guess.kind, "offset": piece.start, "length": reading.root.length}
+    if reading.message:
+        form |= {"message": reading.message, "version": reading.version}
+    if reading.header:
+        form["header"] = value_of(reading.header)
+    if reading.message:
+        form["body"] = as_json(reading)
+    else:
+        form["batches"] = [value_of(part) for part in reading.root.parts]
+    form["problems"] = [
+        {"path": one.path, "offset": piece.start + one.offset, "reason": one.reason}
+        for one in reading.problems
+    ]
+    return form
+
+
+def span_json(span: Span, start: int) -> dict[str, Any]:
+    """One field that was picked."""
+    return {
+        "path": span.path,
+        "type": span.kind,
+        "offset": start + span.offset,
+        "length": span.length,
+        "value": value_of(span),
+        **({"note": span.note} if span.note else {}),
+    }
+
+
+def value_of(span: Span) -> Any:
+    content = next((part for part in span.parts if part.path == span.path and not part.parts), span)
+    if content.inflated:
+        return _unpacked(content)
+    if span.kind.startswith("[]") or span.kind == "records":
+        if span.parts and span.value is not None:
+            return [value_of(part) for part in span.parts if part.kind not in _FRAMING]
+        return None
+    if span.kind in ("string", "bytes") or not span.parts:
+        value = span.value
+        return base64.b64encode(value).decode() if isinstance(value, memoryview) else value
+    return {part.name: value_of(part) for part in _fields(span)}
+
+
+def _unpacked(span: Span) -> Any:
+    assert span.inflated is not None
+    parts = span.inflated.root.parts
+    if span.kind != "bytes":
+        return [value_of(part) for part in parts]
+    body = span.inflated.body
+    form = value_of(body) if body else None
+    return {"message": span.inflated.message, "version": span.inflated.version, "body": form}
+
+
+def _fields(span: Span) -> list[Span]:
+    """Known tagged fields stand beside the others; the framing is left out."""
+    fields = []
+    for part in span.parts:
+        if part.kind == "tags":
+            fields += [
+                inner for tag in part.parts for inner in tag.parts if inner.kind not in ("tag", "size")
+            ]
+        elif part.kind not in _FRAMING:
+            fields.append(part)
+    return [field for field in fields if field.kind not in ("count", "unread")]

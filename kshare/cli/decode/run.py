@@ -1,0 +1,187 @@
+"""What `kshare decode` does: input, pieces, views, and the verdict at the end.
+
+Decides what is said around a view, and what counts as failure: a break or a problem in any piece.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kshare.capture import is_capture
+from kshare.cli.decode.guess import NO_LIKENESS, Ranked, Wanted, check_kind, rank
+from kshare.cli.decode.hex_view import draw_hex
+from kshare.cli.decode.json_view import piece_json, span_json
+from kshare.cli.decode.read_input import let_go, read_input
+from kshare.cli.decode.segment_view import show_batch_lines
+from kshare.cli.decode.split_input import Piece, is_segment, pieces
+from kshare.cli.terminal.colours import FAINT, NAME
+from kshare.cli.terminal.dissection.names import api_key
+from kshare.cli.terminal.dissection.tree_view import draw_tree
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.wording import counted
+from kshare.dissect import Problem
+
+_GUESSES_SHOWN = 10
+_LARGE = 1024 * 1024
+"""From here on nobody reads a segment's tree from end to end."""
+_CHUNK = 1024 * 1024
+_CLOSE = 1.0
+"""Guesses that score as close as that to the best one are mentioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The options."""
+
+    kind: str | None
+    api: str | None
+    version: int | None
+    coding: str | None
+    field: str | None
+    view: str
+    is_short: bool | None
+    only_guesses: bool
+
+
+def run_decode(source: str | None, choice: Choice) -> None:
+    wanted = Wanted(
+        check_kind(choice.kind) if choice.kind else None,
+        api_key(choice.api) if choice.api else None,
+        choice.version,
+    )
+    data = memoryview(read_input(source, choice.coding))
+    if wanted == Wanted() and is_capture(data):
+        _show_capture(data, source, choice)
+        return
+    screen = Screen()
+    if choice.only_guesses:
+        _show_guesses(screen, rank(data, wanted), choice)
+    elif _is_in_short(data, wanted, choice):
+        _show_segment(screen, data, choice)
+    else:
+        _show_pieces(screen, data, wanted, choice)
+    screen.done()
+
+
+def _is_in_short(data: memoryview, wanted: Wanted, choice: Choice) -> bool:
+    if not is_segment(data, wanted):
+        return False
+    if choice.is_short is None:
+        return len(data) > _LARGE and choice.view == "tree" and choice.field is None
+    return choice.is_short
+
+
+def _show_capture(data: memoryview, source: str | None, choice: Choice) -> None:
+    """Packets are no frames: that is another command's affair."""
+    from kshare.cli.terminal.traffic.capture import show_capture
+    from kshare.cli.terminal.traffic.view import Show
+
+    if choice.view == "hex" or choice.field or choice.only_guesses:
+        raise Failure("this is a network capture: kshare pcap -v shows every field of what is in it")
+    show_capture(_chunks(data), source or "standard input", [], Show(is_json=choice.view == "json"))
+
+
+def _chunks(data: memoryview) -> Iterator[bytes]:
+    for at in range(0, len(data), _CHUNK):
+        yield bytes(data[at : at + _CHUNK])
+        let_go(data, at, at + _CHUNK)
+
+
+def _show_segment(screen: Screen, data: memoryview, choice: Choice) -> None:
+    totals = show_batch_lines(screen, data, is_json=choice.view == "json")
+    if choice.is_short is None:
+        screen.line(("more of it: --field 'records[0]' shows a batch, --tree all of them", FAINT))
+    screen.done()
+    if totals.problems:
+        raise Failure(f"{totals.first_problem}{_and_more(totals.problems - 1)}")
+
+
+def _show_pieces(screen: Screen, data: memoryview, wanted: Wanted, choice: Choice) -> None:
+    problems: list[Problem] = []
+    is_found = choice.field is None
+    for piece in pieces(data, wanted, choice.field):
+        best = piece.guesses[0]
+        if best.score <= NO_LIKENESS and not best.is_whole and wanted == Wanted():
+            raise Failure(_unlike_anything(piece))
+        problems += piece.reading.problems
+        is_found |= _show(screen, piece, choice)
+    screen.done()
+    if not is_found:
+        reason = f": {problems[0]}" if problems else ""
+        raise Failure(f"there is no field {choice.field}{reason}")
+    if problems:
+        raise Failure(f"{problems[0]}{_and_more(len(problems) - 1)}")
+
+
+def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
+    """Whether there was something to show."""
+    reading = piece.reading
+    span = reading.find(choice.field) if choice.field else reading.root
+    if span is None:
+        return False
+    if choice.is_short:
+        _show_in_short(screen, piece, choice)
+        return True
+    if choice.view == "json":
+        form = span_json(span, piece.start) if choice.field else piece_json(piece)
+        screen.text(json.dumps(form, indent=2, ensure_ascii=not screen.is_plain) + "\n")
+        return True
+    if not choice.field:
+        _head(screen, piece)
+    (draw_hex if choice.view == "hex" else draw_tree)(screen, span, piece.start)
+    return True
+
+
+def _show_in_short(screen: Screen, piece: Piece, choice: Choice) -> None:
+    if choice.view != "json":
+        _head(screen, piece)
+        return
+    reading = piece.reading
+    form = {"message": reading.message, "version": reading.version, "offset": piece.start}
+    screen.text(json.dumps(form | {"length": reading.root.length}) + "\n")
+
+
+def _head(screen: Screen, piece: Piece) -> None:
+    reading = piece.reading
+    what = f"{reading.message} v{reading.version}" if reading.message else str(piece.guess)
+    where = f" from {piece.start}" if piece.start else ""
+    screen.line((what, NAME), (f"  {reading.root.length} bytes{where}", FAINT))
+    best = piece.guesses[0].score
+    others = [str(one.guess) for one in piece.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        screen.line((f"guessed; it could also be {', '.join(others[:3])}{more} (--guesses)", FAINT))
+
+
+def _show_guesses(screen: Screen, guesses: list[Ranked], choice: Choice) -> None:
+    shown = guesses[:_GUESSES_SHOWN]
+    if choice.view == "json":
+        rows = [
+            {
+                "kind": one.guess.kind,
+                "message": one.guess.name,
+                "version": one.guess.version,
+                "isWhole": one.is_whole,
+                "score": round(one.score, 2),
+            }
+            for one in shown
+        ]
+        screen.text(json.dumps(rows, indent=2) + "\n")
+        return
+    for one in shown:
+        end = "" if one.is_whole else "  breaks"
+        screen.line(
+            (f"{one.score:6.1f}  ", FAINT), (str(one.guess), NAME), (f"  {one.guess.kind}{end}", FAINT)
+        )
+
+
+def _and_more(problems: int) -> str:
+    return f" (and {counted(problems, 'more problem')})" if problems else ""
+
+
+def _unlike_anything(piece: Piece) -> str:
+    error = piece.reading.error
+    return f"this is like nothing of Kafka's; nearest is {piece.guess}, with {error}; --as says what it is"

@@ -1,0 +1,131 @@
+"""One dead letter: where its record was, which group gave it up, and why.
+
+Brokers since Kafka 4.4 write these headers; whoever writes dead letters of another kind may use the same names, and
+add some. Decides what a record's headers mean. Never looks at keys and values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshare.protocol.record import Record
+
+PREFIX = "__dlq.errors."
+MEANINGS = {
+    "topic": "where the record was",
+    "partition": "in which partition",
+    "offset": "at which offset: the record itself is there as long as that topic keeps it",
+    "group": "the share group that gave it up",
+    "delivery.count": "how often the group was handed it",
+    "message": "why it was given up, in the writer's words",
+}
+_UNKNOWN_MEANING = "added by whoever wrote the letter"
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """When it was written, in milliseconds since 1970."""
+    key: bytes | None
+    value: bytes | None
+    context: dict[str, bytes | None]
+    """Headers about the record, without their prefix."""
+    own_headers: tuple[Header, ...]
+    """Those that the record had."""
+    origin: Origin | None
+    """None if it doesn't say, or says nonsense."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+    @property
+    def group(self) -> str | None:
+        return self._text("group")
+
+    @property
+    def reason(self) -> str | None:
+        return self._text("message")
+
+    @property
+    def deliveries(self) -> int | None:
+        return _number(self._text("delivery.count"))
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether key or value came along. A record that had neither looks the same as one that wasn't copied."""
+        return self.key is not None or self.value is not None
+
+    def _text(self, name: str) -> str | None:
+        return _text(self.context.get(name))
+
+
+def read(topic: str, partition: int, record: Record) -> Letter:
+    """Of any record: one that is no dead letter has no context."""
+    context: dict[str, bytes | None] = {}
+    own: list[Header] = []
+    for name, value in record.headers:
+        kept = None if value is None else bytes(value)
+        if name.startswith(PREFIX):
+            context[name.removeprefix(PREFIX)] = kept
+        else:
+            own.append((name, kept))
+    return Letter(
+        topic,
+        partition,
+        record.offset,
+        record.timestamp,
+        None if record.key is None else bytes(record.key),
+        None if record.value is None else bytes(record.value),
+        context,
+        tuple(own),
+        _origin(context),
+    )
+
+
+def meaning(name: str) -> str:
+    return MEANINGS.get(name, _UNKNOWN_MEANING)
+
+
+def readable(value: bytes | None) -> str:
+    """For people: text where it is text, else bytes as Python writes them."""
+    if value is None:
+        return "-"
+    text = _text(value)
+    if text is None or not text.isprintable():
+        return repr(value)[2:-1]
+    return text
+
+
+def _origin(context: dict[str, bytes | None]) -> Origin | None:
+    topic = _text(context.get("topic"))
+    partition, offset = (_number(_text(context.get(name))) for name in ("partition", "offset"))
+    if not topic or partition is None or offset is None:
+        return None
+    return Origin(topic, partition, offset)
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,0 +1,99 @@
+"""The original records of dead letters, read from their topic as long as it keeps them.
+
+Brokers never copy a record's headers into its letter, and key and value only where the group wants it: so what is
+redriven is the record itself wherever it is still there. Decides whether what stands at that offset is that record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshare.admin.log_reading import LogReader
+from kshare.admin.log_writing import NewRecord
+from kshare.admin.routing import Router
+from kshare.cli.dlq.dead_letter import Letter, Origin
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
+
+_GONE = {
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why there is nothing that could be redriven."""
+
+    reason: str
+
+
+class Originals:
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._reader = LogReader(router)
+        self._topics: dict[str, tuple[bytes, int] | None] = {}
+        self._near: dict[Origin, NewRecord] = {}
+        """What came along with the last one: letters of neighbours are neighbours."""
+
+    async def record(self, letter: Letter) -> NewRecord | Missing:
+        """What to write again: with its own headers where they can be had, without those of the letter."""
+        copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
+        if letter.own_headers:
+            return copy  # whoever wrote it copied everything
+        found = await self._find(letter.origin) if letter.origin else None
+        if found is not None and _is_same(letter, found):
+            return found
+        if letter.has_copy:
+            return copy
+        if letter.origin is None:
+            return Missing("it has no copy of its record, and doesn't say where that was")
+        return Missing(f"it has no copy of its record, and {letter.origin} isn't there any more")
+
+    async def _find(self, origin: Origin) -> NewRecord | None:
+        if origin not in self._near:
+            self._near = await self._read(origin)
+        return self._near.get(origin)
+
+    async def _read(self, origin: Origin) -> dict[Origin, NewRecord]:
+        topic = await self._topic(origin.topic)
+        if topic is None or origin.partition >= topic[1]:
+            return {}
+        try:
+            piece = await self._reader.piece((topic[0], origin.partition), origin.offset)
+        except BrokerError as error:
+            if error.code in _GONE:
+                return {}
+            raise
+        return {
+            Origin(origin.topic, origin.partition, record.offset): NewRecord(
+                None if record.value is None else bytes(record.value),
+                None if record.key is None else bytes(record.key),
+                [(name, None if value is None else bytes(value)) for name, value in record.headers],
+                record.timestamp,
+            )
+            for batch, is_for_users in piece.batches()
+            if is_for_users
+            for record in batch
+        }
+
+    async def _topic(self, name: str) -> tuple[bytes, int] | None:
+        """Its id and how many partitions it has."""
+        if name not in self._topics:
+            try:
+                found = (await self._router.metadata([name])).topics[0]
+            except BrokerError as error:
+                if error.code not in _GONE:
+                    raise
+                self._topics[name] = None
+            else:
+                self._topics[name] = found.topic_id, len(found.partitions)
+        return self._topics[name]
+
+
+def _is_same(letter: Letter, found: NewRecord) -> bool:
+    """A topic that was deleted and made again has other records at the same offsets."""
+    if letter.has_copy:
+        return (letter.key, letter.value) == (found.key, found.value)
+    return found.timestamp <= letter.timestamp

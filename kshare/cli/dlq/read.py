@@ -1,0 +1,115 @@
+"""Dead letters read by plain Fetch, which needs no group and acknowledges nothing; and which topics hold any."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from kshare.admin import configs, groups
+from kshare.admin.configs import Resource
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
+from kshare.admin.log_reading import LogReader
+from kshare.admin.results import TopicPartition
+from kshare.admin.routing import Router
+from kshare.cli.dlq.dead_letter import Letter, read
+from kshare.cli.dlq.redriven import default_group, settled_letters
+from kshare.errors import NotAuthorized
+
+_SETTINGS = "errors.deadletterqueue."
+_NAME = f"{_SETTINGS}topic.name"
+_ENABLED = f"{_SETTINGS}group.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTopic:
+    topic: str
+    partitions: int
+    letters: int
+    """Those that the topic still has, without those that were redriven."""
+    redriven: int | None
+    """Those that the topic still has although they were redriven; None for whoever may not know, and then `letters`
+    are all."""
+    groups: tuple[str, ...]
+    """Share groups that send theirs here."""
+
+
+async def dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
+    """Topics that take dead letters, and those that a group names for its own, whether they take them or not.
+
+    `group` is the one that remembers what was redriven.
+    """
+    senders = await _senders(router)
+    found = []
+    for topic in (await router.metadata(None)).topics:
+        name = topic.name or ""
+        if topic.is_internal or topic.error_code:
+            continue
+        if name in senders or await _takes_letters(router, name):
+            firsts, ends = await bounds(router, name)
+            count = sum(ends[where] - firsts[where] for where in ends)
+            redriven = await _redriven(router, name, group or default_group(name), firsts, ends)
+            found.append(
+                DeadLetterTopic(
+                    name,
+                    len(topic.partitions),
+                    count - (redriven or 0),
+                    redriven,
+                    tuple(sorted(senders.get(name, ()))),
+                )
+            )
+    return sorted(found, key=lambda one: one.topic)
+
+
+async def _redriven(
+    router: Router,
+    topic: str,
+    group: str,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> int | None:
+    try:
+        return (await settled_letters(router, topic, group, firsts, ends)).count(firsts, ends)
+    except NotAuthorized:
+        return None
+
+
+async def _senders(router: Router) -> Mapping[str, list[str]]:
+    senders: dict[str, list[str]] = defaultdict(list)
+    for group in await groups.list_groups(router, ("share",), ()):
+        try:
+            entries = await configs.describe(router, Resource.GROUP, group.group, keys=[_NAME])
+        except NotAuthorized:
+            continue  # what it isn't ours to know, the topics still tell
+        for one in entries:
+            if one.value:
+                senders[one.value].append(group.group)
+    return senders
+
+
+async def _takes_letters(router: Router, topic: str) -> bool:
+    try:
+        entries = await configs.describe(router, Resource.TOPIC, topic, keys=[_ENABLED])
+    except NotAuthorized:
+        return False
+    return any(one.value == "true" for one in entries)
+
+
+async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """First offsets, and those behind the last."""
+    where = await partitions_of(router, {topic: None})
+    return await log_offsets(router, where, EARLIEST), await log_offsets(router, where, LATEST)
+
+
+async def letters(
+    router: Router, topic: str, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> AsyncIterator[Letter]:
+    """Partition by partition."""
+    topic_id = (await router.metadata([topic])).topics[0].topic_id
+    reader = LogReader(router)
+    for (_, number), end in sorted(ends.items()):
+        first = firsts[topic, number]
+        async for batch in reader.batches((topic_id, number), first, end):
+            for record in batch:
+                if first <= record.offset < end:
+                    yield read(topic, number, record)

@@ -1,0 +1,193 @@
+"""Writes the records of dead letters to the topics they came from, or elsewhere, and accepts the letters.
+
+The group is what remembers: a letter is accepted once its copy is confirmed by all in-sync replicas, not before. So
+whenever this is killed nothing is lost, and whoever runs it again goes on where it stopped; copies whose letter wasn't
+accepted in time are written once more (at least once).
+
+Decides what becomes of each letter: redriven, passed over because it isn't meant, or left because it can't be redriven.
+What isn't redriven is held until the end and then given back, for the next time; the broker counts that as a delivery.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+
+from kshare.admin.log_writing import LogWriter, NewRecord
+from kshare.admin.results import TopicPartition
+from kshare.cli.dlq.dead_letter import Letter, read
+from kshare.cli.dlq.original_records import Missing, Originals
+from kshare.cli.dlq.selection import Choice
+from kshare.client.consumer import ShareConsumer
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.errors import AcknowledgeError
+
+NOWHERE = Missing("it doesn't say where its record was: name a topic with --to")
+
+_AT_ONCE = 500
+"""Records written together, and so confirmed and accepted together."""
+
+
+@dataclass(slots=True)
+class Tally:
+    redriven: int = 0
+    passed_over: int = 0
+    left: list[tuple[Letter, str]] = field(default_factory=list)
+    """Those that can't be redriven, and why."""
+    again: int = 0
+    """Redriven, but the letter couldn't be accepted any more: it comes once more."""
+    last_chances: int = 0
+    """Not redriven, and the group won't be handed them once more."""
+    waits_for: int = 0
+    """Other members of the group, while nothing comes."""
+    targets: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    @property
+    def seen(self) -> int:
+        return self.redriven + self.passed_over + len(self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the user wants."""
+
+    choice: Choice
+    target: str | None
+    """None: each back to its own topic."""
+    rate: float | None
+    """Letters a second."""
+    most: int | None
+    settles_others: bool
+
+    def destination(self, letter: Letter) -> str | None:
+        """Into which topic; None where neither the user nor the letter says."""
+        return self.target or (letter.origin.topic if letter.origin else None)
+
+
+class Redrive:
+    def __init__(
+        self,
+        orders: Orders,
+        originals: Originals,
+        writer: LogWriter,
+        ends: Mapping[TopicPartition, int],
+        most_deliveries: int,
+        tell: Callable[[Tally], None],
+    ) -> None:
+        """Letters at `ends` and behind came after we began: among them may be what was just redriven and failed."""
+        self.tally = Tally()
+        self._orders = orders
+        self._originals = originals
+        self._writer = writer
+        self._ends = ends
+        self._most_deliveries = most_deliveries
+        self._tell = tell
+        self._held: set[tuple[int, int]] = set()
+        self._paid_until = 0.0
+
+    @property
+    def held(self) -> int:
+        """Letters that we keep until the end."""
+        return len(self._held)
+
+    @property
+    def is_full(self) -> bool:
+        return self._orders.most is not None and self.tally.redriven >= self._orders.most
+
+    def wait_for(self, others: int) -> None:
+        self.tally.waits_for = others
+        self._tell(self.tally)
+
+    async def take(self, batch: ShareBatch) -> None:
+        """Settles what is redriven; what isn't stays with the consumer."""
+        waiting: dict[tuple[str, int], list[tuple[ShareRecord, NewRecord]]] = defaultdict(list)
+        count = 0
+        for record in batch:
+            if self.is_full_with(count) or record.offset >= self._ends.get((batch.topic, batch.partition), 0):
+                continue
+            letter = read(batch.topic, batch.partition, record)
+            found = await self._judge(letter, record)
+            if found is None:
+                continue
+            waiting[await self._destination(letter, found)].append((record, found))
+            count += 1
+            if count >= self._chunk:
+                await self._write(waiting)
+                waiting, count = defaultdict(list), 0
+        if count:
+            await self._write(waiting)
+        self._tell(self.tally)
+
+    def is_full_with(self, more: int) -> bool:
+        return self._orders.most is not None and self.tally.redriven + more >= self._orders.most
+
+    @property
+    def _chunk(self) -> int:
+        """Small where it is to go slowly: a whole second's worth at most."""
+        return _AT_ONCE if self._orders.rate is None else max(1, min(_AT_ONCE, int(self._orders.rate)))
+
+    async def _judge(self, letter: Letter, record: ShareRecord) -> NewRecord | None:
+        """What to write for it, or None if it stays."""
+        where = (letter.partition, letter.offset)
+        if not self._orders.choice.wants(letter):
+            if self._orders.settles_others:
+                record.accept()
+                self.tally.passed_over += 1
+            elif where not in self._held:
+                self.tally.passed_over += 1
+                self._hold(record)
+            return None
+        is_addressed = self._orders.destination(letter) is not None
+        found = await self._originals.record(letter) if is_addressed else NOWHERE
+        if isinstance(found, NewRecord):
+            return found
+        if where not in self._held:
+            self.tally.left.append((letter, found.reason))
+            self._hold(record)
+        return None
+
+    def _hold(self, record: ShareRecord) -> None:
+        self._held.add((record.partition, record.offset))
+        if record.delivery_count >= self._most_deliveries:
+            self.tally.last_chances += 1
+
+    async def _destination(self, letter: Letter, record: NewRecord) -> tuple[str, int]:
+        """Into the partition that it was in; elsewhere by its key, as producers do."""
+        target = self._orders.destination(letter)
+        assert target is not None, "others stay"
+        home = letter.origin if letter.origin and letter.origin.topic == target else None
+        if home and home.partition < await self._writer.partition_count(target):
+            return target, home.partition
+        return target, await self._writer.choose(target, record.key)
+
+    async def _write(self, waiting: Mapping[tuple[str, int], list[tuple[ShareRecord, NewRecord]]]) -> None:
+        for (topic, partition), pairs in waiting.items():
+            await self._pay(len(pairs))
+            await self._writer.append(topic, partition, [new for _, new in pairs])
+            for record, _ in pairs:
+                try:
+                    record.accept()
+                except AcknowledgeError:
+                    self.tally.again += 1
+            self.tally.redriven += len(pairs)
+            self.tally.targets[topic] += len(pairs)
+            self._tell(self.tally)
+
+    async def _pay(self, count: int) -> None:
+        """Waits until so many more are within the rate."""
+        if self._orders.rate is None:
+            return
+        now = anyio.current_time()
+        start = max(now, self._paid_until)
+        self._paid_until = start + count / self._orders.rate
+        await anyio.sleep_until(start)
+
+
+async def next_batch(consumer: ShareConsumer[ShareRecord], patience_s: float) -> ShareBatch | None:
+    """None if nothing came in that time."""
+    with anyio.move_on_after(patience_s):
+        return await consumer.next_batch()
+    return None

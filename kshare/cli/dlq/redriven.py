@@ -1,0 +1,60 @@
+"""Which dead letters were redriven: those that the redriving group has settled, by its stored state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kshare.admin.results import TopicPartition
+from kshare.admin.routing import Router
+from kshare.admin.share_states import share_states
+from kshare.cli.dlq.dead_letter import Letter
+from kshare.state.share_records import SharePartition
+
+
+def default_group(topic: str) -> str:
+    """The share group that remembers what was redriven, where the user names no other."""
+    return f"kshare-dlq-{topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettledLetters:
+    """Of one topic, by one group."""
+
+    starts: Mapping[int, int]
+    """By partition: all letters before this offset are settled."""
+    beyond: frozenset[tuple[int, int]]
+    """Partition and offset of settled letters at or after the start."""
+
+    def has(self, letter: Letter) -> bool:
+        return (
+            letter.offset < self.starts.get(letter.partition, 0)
+            or (letter.partition, letter.offset) in self.beyond
+        )
+
+    def count(self, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+        """Of the letters that the topic still has."""
+        before = sum(
+            max(0, min(self.starts.get(where[1], 0), end) - firsts[where]) for where, end in ends.items()
+        )
+        return before + len(self.beyond)
+
+
+async def settled_letters(
+    router: Router,
+    topic: str,
+    group: str,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> SettledLetters:
+    topic_id = (await router.metadata([topic])).topics[0].topic_id
+    states = await share_states(router, [SharePartition(group, topic_id, number) for _, number in ends])
+    starts: dict[int, int] = {}
+    beyond: set[tuple[int, int]] = set()
+    for where, state in states.items():
+        number = where.partition
+        starts[number] = state.start_offset
+        for one in state.covering(firsts[topic, number], ends[topic, number] - 1):
+            if one.is_settled:
+                beyond |= {(number, offset) for offset in range(one.first, one.last + 1)}
+    return SettledLetters(starts, frozenset(beyond))

@@ -1,0 +1,67 @@
+"""Which dead letters are selected: by origin, group, reason, time, or position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+from kshare.cli.dlq.dead_letter import Letter
+from kshare.cli.terminal.times import written_time
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """All that is given must hold; of several values of one kind, one must."""
+
+    sources: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    reasons: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    """Milliseconds since 1970; before this."""
+    places: frozenset[tuple[int, int]] = frozenset()
+
+    def wants(self, letter: Letter) -> bool:
+        source = letter.origin.topic if letter.origin else None
+        reason = (letter.reason or "").casefold()
+        return (
+            (not self.sources or source in self.sources)
+            and (not self.groups or letter.group in self.groups)
+            and (not self.reasons or any(one.casefold() in reason for one in self.reasons))
+            and (self.since is None or letter.timestamp >= self.since)
+            and (self.until is None or letter.timestamp < self.until)
+            and (not self.places or (letter.partition, letter.offset) in self.places)
+        )
+
+
+def choice(
+    sources: Sequence[str] | None,
+    groups: Sequence[str] | None,
+    reasons: Sequence[str] | None,
+    since: str | None,
+    until: str | None,
+    letters: Sequence[str] | None,
+) -> Choice:
+    """As it was typed."""
+    return Choice(
+        frozenset(sources or ()),
+        frozenset(groups or ()),
+        tuple(reasons or ()),
+        _milliseconds("--since", since),
+        _milliseconds("--until", until),
+        frozenset(_place(one) for one in letters or ()),
+    )
+
+
+def _place(written: str) -> tuple[int, int]:
+    partition, _, offset = written.partition(":")
+    try:
+        return int(partition), int(offset)
+    except ValueError:
+        raise typer.BadParameter(f"--letter {written}: write PARTITION:OFFSET, as in 0:17") from None
+
+
+def _milliseconds(option: str, written: str | None) -> int | None:
+    return None if written is None else int(written_time(option, written).timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""`kshare doctor`: what keeps share groups from working."""

@@ -1,0 +1,61 @@
+"""Do our clock and the cluster's agree? Locks don't mind, for they are the broker's alone; times that people write do.
+
+Only the controllers' leader says what time it is, in DescribeQuorum. Of the other brokers no request tells it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.finding import Finding, ok, unknown, warning
+from kshare.errors import Unsupported
+from kshare.net.permissions import Right, grant
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeQuorumRequest
+from kshare.protocol.messages.describe_quorum_request import PartitionData, TopicData
+
+_CHECK = "clock"
+_METADATA_LOG = "__cluster_metadata"
+_TOLERATED_S = 2.0
+_REQUEST = DescribeQuorumRequest([TopicData(_METADATA_LOG, [PartitionData(0)])])
+
+
+async def clocks(patient: Patient) -> AsyncIterator[Finding]:
+    asked = time.time()
+    try:
+        answer = await patient.pool.ask(None, _REQUEST)
+    except Unsupported as error:
+        yield unknown(_CHECK, f"no broker says what time it is: {error}")
+        return
+    answered = time.time()
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        right = Right("Describe", "cluster")
+        yield unknown(
+            _CHECK,
+            f"the controllers' time can't be read without {right}",
+            grant(right, patient.pool.settings),
+        )
+        return
+    partition = answer.topics[0].partitions[0]
+    leader = next((one for one in partition.current_voters if one.replica_id == partition.leader_id), None)
+    if leader is None or leader.last_fetch_timestamp < 0:
+        yield unknown(_CHECK, "the controllers don't say what time it is")
+        return
+    # Read somewhere between the question and the answer.
+    ahead = leader.last_fetch_timestamp / 1000 - (asked + answered) / 2
+    doubt = (answered - asked) / 2
+    name = f"controller {partition.leader_id}"
+    if abs(ahead) - doubt <= _TOLERATED_S:
+        yield ok(
+            _CHECK,
+            f"{name} and this machine agree within {abs(ahead) + doubt:.1f} s",
+        )
+    else:
+        yield warning(
+            _CHECK,
+            f"the clock of {name} is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} "
+            "this machine's: offsets reset to a time, records' ages, retention and tokens go by them",
+            "timedatectl status   # on both machines: is time synchronised?",
+        )

@@ -1,0 +1,58 @@
+"""What all checks need to know of the cluster, asked once. Judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kshare.admin import configs
+from kshare.admin.configs import Resource
+from kshare.admin.routing import Router
+from kshare.errors import KshareError
+from kshare.net.addresses import Address, format_address
+from kshare.net.connection import Connection
+from kshare.net.pool import Pool
+from kshare.protocol.messages import MetadataResponse
+
+PATIENCE_S = 5.0
+"""How long a broker may take to be reached."""
+
+
+@dataclass(slots=True)
+class Patient:
+    pool: Pool
+    router: Router
+    groups: tuple[str, ...] = ()
+    """Those that are asked about; none: all that can be seen."""
+    topics: tuple[str, ...] = ()
+    nodes: dict[int, Address] = field(default_factory=dict)
+    cluster_id: str | None = None
+    connections: dict[int, Connection] = field(default_factory=dict)
+    """Of the nodes that can be reached."""
+    unreachable: dict[int, str] = field(default_factory=dict)
+    """Why others can't."""
+
+    @property
+    def server(self) -> str:
+        """For commands."""
+        return format_address(self.pool.settings.bootstrap[0])
+
+    async def meet(self) -> None:
+        """Learns which brokers there are, and calls on each at the address that it gives to clients."""
+        answer = await self.router.metadata([])
+        self.cluster_id = answer.cluster_id
+        self.nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        for node in sorted(self.nodes):
+            try:
+                self.connections[node] = await self.pool.connection(node, timeout=PATIENCE_S)
+            except KshareError as error:
+                self.unreachable[node] = str(error)
+
+    async def topics_of(self, names: Iterable[str]) -> MetadataResponse:
+        return await self.router.metadata(names)
+
+    async def broker_settings(self, *names: str) -> dict[str, str | None]:
+        """As one of the brokers has them; those it doesn't know are left out."""
+        node = next(iter(self.connections))
+        found = await configs.describe(self.router, Resource.BROKER, str(node), node=node, keys=list(names))
+        return {one.name: one.value for one in found}

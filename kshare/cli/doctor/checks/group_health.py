@@ -1,0 +1,245 @@
+"""Does a group get on with its work? Two looks a moment apart: what stands still, what grows, what was lost.
+
+seen                                                    | said
+--------------------------------------------------------+-------------------------------------------------------
+a full in-flight window whose start stands still        | problem: nothing new is delivered
+records removed from the topic before they were settled | problem: they are lost
+lag, and no members, or none with the partition         | warning, with how fast it grows
+lag, members, and nothing settled for long              | warning
+records archived after their last delivery, or about to | warning, unless there is a dead-letter topic
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+
+import anyio
+
+from kshare.admin import configs, groups, offsets
+from kshare.admin.progress import ProgressReader
+from kshare.admin.results import GroupDescription, PartitionProgress
+from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
+from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command
+from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
+from kshare.cli.terminal.wording import counted
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
+
+_BETWEEN_LOOKS_S = 2.0
+_LONG_S, _LONG_WITH_MUCH_TO_DO_S = 30.0, 5.0
+"""As long as a lock lasts by default: whoever settles anything has done so meanwhile. With more waiting than fits into
+the in-flight window that may be full of locks, which brokers don't store."""
+_LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_MEMBERS_NAMED = 3
+
+
+@dataclass(slots=True)
+class _Look:
+    group: GroupDescription
+    rows: list[PartitionProgress]
+
+    @property
+    def lag(self) -> int:
+        return sum(_lag(one) for one in self.rows)
+
+
+@dataclass(slots=True)
+class _Settings:
+    deliveries: int
+    has_dead_letters: bool
+    has_window_limit: bool
+    """Of its own: since Kafka 4.3."""
+
+
+async def group_health(patient: Patient) -> AsyncIterator[Finding]:
+    reader = ProgressReader(patient.router)
+    names = await chosen_groups(patient)
+    first = {name: look for name in names if (look := await _look(patient, reader, name))}
+    if any(look.lag for look in first.values()):
+        await anyio.sleep(_BETWEEN_LOOKS_S)
+    for name in names:
+        if name not in first:
+            yield ok(check_of(name), "health not checked: there is no such group yet")
+            continue
+        before = first[name]
+        now = await _look(patient, reader, name) if before.lag else before
+        found = list(_judged(patient, before, now or before, await _settings(patient, name)))
+        for finding in found or [_well(now or before)]:
+            yield finding
+
+
+async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:
+    """None for a group that isn't there."""
+    try:
+        described = await groups.describe_share_group(patient.router, group)
+        told = await offsets.share_group_offsets(patient.router, group, None)
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return None
+    return _Look(described, (await reader.read({group: told}))[group])
+
+
+async def _settings(patient: Patient, group: str) -> _Settings:
+    of_group = {one.name: one.value for one in await configs.group_config(patient.router, group)}
+    limit = of_group.get(_LIMIT)
+    if limit is None:  # before Kafka 4.3 it is the brokers' alone
+        try:
+            limit = (await patient.broker_settings(f"group.{_LIMIT}")).get(f"group.{_LIMIT}")
+        except BrokerError:
+            limit = None
+    return _Settings(int(limit or _USUAL_LIMIT), bool(of_group.get(_DEAD_LETTERS)), OF_GROUP in of_group)
+
+
+def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) -> Iterator[Finding]:
+    earlier = {(one.topic, one.partition): one for one in before.rows}
+    idle: list[PartitionProgress] = []
+    for one in now.rows:
+        was = earlier.get((one.topic, one.partition))
+        if one.removed:
+            yield _removed(patient, now, one)
+        if _lag(one) and not _members_of(now, one):
+            idle.append(one)
+        elif one.is_window_full and was is not None and was.start_offset == one.start_offset:
+            yield _pinned(patient, now, one, settings)
+        elif _stands_still(was, one):
+            yield _standing(now, one)
+        if not settings.has_dead_letters:
+            yield from _run_out(now, one, settings)
+    if idle:
+        yield _unread(before, now, idle)
+    if any(one.window_end is None and _lag(one) for one in now.rows):
+        yield unknown(
+            check_of(now.group.group),
+            "whether a full in-flight window or the limit of deliveries holds records up can't be told: "
+            "that needs the right to read __share_group_state",
+        )
+
+
+def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Settings) -> Finding:
+    group, server = look.group.group, patient.server
+    since = how_long(one, time.time())
+    members = _members_of(look, one)
+    who = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
+    room = (one.window_limit or 0) * 2
+    more = (
+        [set_command(patient, group, f"{OF_GROUP}={room}")]
+        if settings.has_window_limit
+        else ["# in server.properties of every broker; then restart it", f"{OF_BROKERS}={room}"]
+    )
+    return problem(
+        check_of(group),
+        f"{full_window(one)}. Nothing new is delivered until offset {one.start_offset} is settled"
+        f"{f'; {since}' if since else ''}. It is held by {who}",
+        f"# have that member accept, reject or release offset {one.start_offset}, or end its process; who it is:",
+        f"kshare groups describe {group} --members --bootstrap-server {server}",
+        "# more room until then, as far as brokers allow it:",
+        *more,
+    )
+
+
+def _removed(patient: Patient, look: _Look, one: PartitionProgress) -> Finding:
+    return problem(
+        check_of(look.group.group),
+        f"{removed(one)}: the group never gets them. Consume sooner, or keep records longer",
+        f"kafka-configs.sh --bootstrap-server {patient.server} --alter --entity-type topics --entity-name {one.topic} "
+        "--add-config retention.ms=MILLISECONDS,retention.bytes=-1",
+    )
+
+
+def _unread(before: _Look, now: _Look, idle: list[PartitionProgress]) -> Finding:
+    earlier = {(one.topic, one.partition): _lag(one) for one in before.rows}
+    lag = sum(map(_lag, idle))
+    rise = lag - sum(earlier.get((one.topic, one.partition), 0) for one in idle)
+    names = ", ".join(sorted({one.topic for one in idle}))
+    nobody = f"no member is assigned {names}" if now.group.members else "it has no members"
+    grows = f", {rise} more than {_BETWEEN_LOOKS_S:g} s ago" if rise > 0 else ""
+    return warning(
+        check_of(now.group.group),
+        f"{nobody}, and {counted(lag, 'record')} of {names} {'waits' if lag == 1 else 'wait'}{grows}: "
+        "start its consumers",
+    )
+
+
+def _stands_still(was: PartitionProgress | None, one: PartitionProgress) -> bool:
+    if was is None or not _lag(one) or one.changed_at is None:
+        return False
+    is_same = (was.start_offset, was.changed_at) == (one.start_offset, one.changed_at)
+    patience = _LONG_WITH_MUCH_TO_DO_S if _lag(one) > _limit(one) else _LONG_S
+    return is_same and time.time() - one.changed_at > patience
+
+
+def _limit(one: PartitionProgress) -> int:
+    return one.window_limit or USUAL_LIMIT
+
+
+def _standing(look: _Look, one: PartitionProgress) -> Finding:
+    assert one.changed_at is not None
+    lag, members = _lag(one), _members_of(look, one)
+    quiet = duration(time.time() - one.changed_at)
+    return warning(
+        check_of(look.group.group),
+        f"{name_of(one)}: {counted(lag, 'record')} {'waits' if lag == 1 else 'wait'} from offset {one.start_offset} "
+        f"on, and nothing was settled or released for {quiet}. It is assigned to {_named(members)}: either they hold "
+        f"records without settling them, up to {_limit(one)} (a full in-flight window), or they don't fetch; "
+        "kshare trace shows which",
+    )
+
+
+def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterator[Finding]:
+    """Without a dead-letter topic nothing is kept of what is given up."""
+    given_up = sum(count for deliveries, count in one.archived if deliveries >= settings.deliveries)
+    last = one.most_deliveries is not None and one.most_deliveries >= settings.deliveries - 1
+    if not given_up and not last:
+        return
+    said = []
+    if given_up:
+        were = "was" if given_up == 1 else "were"
+        said.append(f"{counted(given_up, 'record')} {were} archived after {settings.deliveries} deliveries")
+    if last:
+        said.append(f"records wait that were delivered {one.most_deliveries} of {settings.deliveries} times")
+    yield warning(
+        check_of(look.group.group),
+        f"{name_of(one)}: {' and '.join(said)}, and no dead-letter topic is set: what is given up is lost to the group",
+        "# with Kafka 4.4: a topic for dead letters, which takes them (errors.deadletterqueue.group.enable=true)",
+        f"kshare groups config set {look.group.group} {_DEAD_LETTERS}=dlq.{look.group.group}",
+    )
+
+
+def _well(look: _Look) -> Finding:
+    if not look.rows:
+        return ok(check_of(look.group.group), "health not checked: it has read nothing yet")
+    lag = look.lag
+    count = len(look.group.members)
+    return ok(
+        check_of(look.group.group),
+        f"{counted(count, 'member')}, {counted(lag, 'record')} to settle, nothing stands still",
+    )
+
+
+def _members_of(look: _Look, one: PartitionProgress) -> list[str]:
+    return [
+        f"{member.client_id} ({member.member_id}) on {member.host.removeprefix('/')}"
+        for member in look.group.members
+        if (one.topic, one.partition) in member.assignment
+    ]
+
+
+def _named(members: Iterable[str]) -> str:
+    names = list(members)
+    more = len(names) - _MEMBERS_NAMED
+    return ", ".join(names[:_MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _lag(one: PartitionProgress) -> int:
+    """Where nobody says it, all behind the start counts."""
+    if one.lag is not None:
+        return one.lag
+    if one.start_offset is None or one.end_offset is None:
+        return 0
+    return one.end_offset - one.start_offset

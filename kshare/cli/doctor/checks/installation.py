@@ -1,0 +1,13 @@
+"""Is this kshare as quick as it can be? The one check that asks no cluster."""
+
+from __future__ import annotations
+
+from kshare.cli.doctor.checks.finding import Finding, warning
+from kshare.installation import SLOW, advice, is_compiled, mend
+
+_CHECK = "installation"
+
+
+def installation() -> list[Finding]:
+    """Nothing where it is: that is no news of the cluster."""
+    return [] if is_compiled() else [warning(_CHECK, f"{SLOW}; {advice()}", mend())]

@@ -1,0 +1,167 @@
+"""The topics that Kafka keeps share groups in: the state of records, and the groups themselves.
+
+Without `__share_group_state` no record is ever handed out, and its default of three replicas is the usual reason why a
+small cluster never gets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+from kshare.admin import configs
+from kshare.admin.configs import Resource
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.finding import Finding, ok, problem, warning
+from kshare.cli.terminal.wording import counted
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+
+_CHECK = "internal topics"
+_MIN_ISR = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class _Internal:
+    name: str
+    holds: str
+    replicas: str
+    """The brokers' setting that says how many there shall be."""
+    least: str | None
+    """The one that says how many must be in sync."""
+
+
+_INTERNAL = (
+    _Internal(
+        "__share_group_state",
+        "which records are settled",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+    ),
+    _Internal("__consumer_offsets", "which groups there are", "offsets.topic.replication.factor", None),
+)
+
+
+async def internal_topics(patient: Patient) -> AsyncIterator[Finding]:
+    for one in _INTERNAL:
+        try:
+            topic = (await patient.topics_of([one.name])).topics[0]
+        except BrokerError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            found = await _not_made_yet(patient, one)
+        else:
+            found = await _as_it_is(patient, one, topic)
+        for finding in found:
+            yield finding
+
+
+async def _not_made_yet(patient: Patient, one: _Internal) -> list[Finding]:
+    """Brokers make it when the first group needs it, if they can."""
+    names = [one.replicas, *([one.least] if one.least else [])]
+    settings = await patient.broker_settings(*names)
+    replicas, brokers = _number(settings.get(one.replicas)), len(patient.nodes)
+    if replicas is not None and replicas > brokers:
+        return [
+            problem(
+                _CHECK,
+                f"{one.name}, which holds {one.holds}, doesn't exist, and can't be made: it shall have {replicas} "
+                f"replicas, and there {'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}",
+                "# in server.properties of every broker; then restart it",
+                f"{one.replicas}={brokers}",
+                *([f"{one.least}={max(1, brokers - 1)}"] if one.least else []),
+            )
+        ]
+    least = _number(settings.get(one.least)) if one.least else None
+    if least is not None and replicas is not None and least > replicas:
+        return [
+            problem(
+                _CHECK,
+                f"{one.name} shall have {replicas} replicas with {least} of them in sync: nothing can be written to it",
+                "# in server.properties of every broker; then restart it",
+                f"{one.least}={max(1, replicas - 1)}",
+            )
+        ]
+    return [ok(_CHECK, f"{one.name} will be made when the first group needs it")]
+
+
+async def _as_it_is(patient: Patient, one: _Internal, topic: MetadataResponseTopic) -> list[Finding]:
+    least = await _least_in_sync(patient, one.name)
+    found = [*_without_leader(one, topic.partitions), *_not_writable(patient, one, topic.partitions, least)]
+    lacking = [row for row in topic.partitions if len(row.isr_nodes) < len(row.replica_nodes)]
+    if not found and lacking:
+        found.append(
+            warning(
+                _CHECK,
+                f"{one.name}: {_count(lacking, topic.partitions)} lack replicas on {_brokers(_absent(lacking))}: "
+                "start or mend them",
+            )
+        )
+    replicas = min((len(row.replica_nodes) for row in topic.partitions), default=0)
+    if replicas == 1 and len(patient.nodes) > 1:
+        found.append(
+            warning(
+                _CHECK,
+                f"{one.name} has one replica in a cluster of {len(patient.nodes)}: while its broker is down, groups "
+                "stand still, and if its disk is lost nobody knows " + one.holds,
+                f"kafka-reassign-partitions.sh --bootstrap-server {patient.server} --execute "
+                "--reassignment-json-file PLAN.json  # a plan with more replicas",
+            )
+        )
+    return found or [
+        ok(_CHECK, f"{one.name} has {counted(replicas, 'replica')}, all partitions can be written to")
+    ]
+
+
+def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> list[Finding]:
+    dead = [row for row in rows if row.leader_id < 0]
+    if not dead:
+        return []
+    brokers = sorted({node for row in dead for node in row.replica_nodes})
+    return [
+        problem(
+            _CHECK,
+            f"{one.name}: {_count(dead, rows)} have no leader, groups whose state is there stand still: start "
+            f"{_brokers(brokers)}",
+        )
+    ]
+
+
+def _not_writable(
+    patient: Patient, one: _Internal, rows: Sequence[MetadataResponsePartition], least: int
+) -> list[Finding]:
+    short = [row for row in rows if 0 <= row.leader_id and len(row.isr_nodes) < least]
+    if not short:
+        return []
+    text = f"{one.name}: {_count(short, rows)} have fewer replicas in sync than {_MIN_ISR} asks for ({least})"
+    hopeless = max(len(row.replica_nodes) for row in short) < least
+    command = (
+        f"kafka-configs.sh --bootstrap-server {patient.server} --alter --entity-type topics --entity-name {one.name} "
+        f"--add-config {_MIN_ISR}={max(1, min(len(row.replica_nodes) for row in short) - 1)}"
+    )
+    if hopeless:
+        return [problem(_CHECK, f"{text}, and never will have so many: nothing can be written", command)]
+    return [problem(_CHECK, f"{text}: nothing can be written; start {_brokers(_absent(short))}")]
+
+
+async def _least_in_sync(patient: Patient, topic: str) -> int:
+    found = await configs.describe(patient.router, Resource.TOPIC, topic, keys=[_MIN_ISR])
+    return next((int(one.value or 1) for one in found), 1)
+
+
+def _absent(rows: Sequence[MetadataResponsePartition]) -> list[int]:
+    return sorted({node for row in rows for node in set(row.replica_nodes) - set(row.isr_nodes)})
+
+
+def _brokers(nodes: Iterable[int]) -> str:
+    numbers = [str(node) for node in nodes]
+    return f"{'broker' if len(numbers) == 1 else 'brokers'} {', '.join(numbers)}"
+
+
+def _count(some: Sequence[object], of: Sequence[object]) -> str:
+    return f"{len(some)} of {len(of)} partitions"
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,85 @@
+"""May this user consume? Asked of the brokers, which say what he may do without his doing it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown
+from kshare.net.permissions import Resource, Right, grant, principal
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest, MetadataRequest
+from kshare.protocol.messages.metadata_request import MetadataRequestTopic
+from kshare.protocol.messages.metadata_response import MetadataResponseTopic
+
+_CHECK = "rights"
+_UNSAID = -(2**31)
+_BITS = {"Read": 3, "Describe": 8}
+_OF_MISSING_GROUPS_TOO = 5
+"""In later versions of the request a group that doesn't exist yet is an error."""
+
+
+async def rights(patient: Patient) -> AsyncIterator[Finding]:
+    """What members need of their group and topics. Read implies Describe."""
+    if not patient.groups and not patient.topics:
+        yield unknown(
+            _CHECK, "name a group and its topics, and it is checked whether this user may consume them"
+        )
+        return
+    for group in patient.groups:
+        yield _judge(patient, "group", group, await _on_group(patient, group))
+    for topic in patient.topics:
+        found = await _topic(patient, topic)
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
+            yield problem(_CHECK, f"topic {topic} doesn't exist", command)
+        else:
+            yield _judge(patient, "topic", topic, _on_topic(found))
+
+
+def _judge(patient: Patient, resource: Resource, name: str, allowed: int | None) -> Finding:
+    settings = patient.pool.settings
+    if allowed is None:
+        return ok(_CHECK, f"{resource} {name}: the brokers have no access rules")
+    if allowed & 1 << _BITS["Read"]:
+        return ok(_CHECK, f"{resource} {name}: {principal(settings) or 'this user'} may read")
+    return problem(
+        _CHECK,
+        f"{principal(settings) or 'this user'} may not read {resource} {name}",
+        grant(Right("Read", resource, name), settings),
+    )
+
+
+async def _on_group(patient: Patient, group: str) -> int | None:
+    """A set of bits; None where the brokers don't ask anybody."""
+    found = await patient.pool.ask(None, FindCoordinatorRequest(coordinator_keys=[group]))
+    coordinator = found.coordinators[0]
+    if coordinator.error_code:
+        return _refused(coordinator.error_code)
+    patient.pool.learn({coordinator.node_id: (coordinator.host, coordinator.port, None)})
+    request = DescribeGroupsRequest([group], include_authorized_operations=True)
+    answer = await patient.pool.ask(coordinator.node_id, request, version=_OF_MISSING_GROUPS_TOO)
+    if answer.groups[0].error_code:
+        return _refused(answer.groups[0].error_code)
+    return _bits(answer.groups[0].authorized_operations)
+
+
+async def _topic(patient: Patient, topic: str) -> MetadataResponseTopic:
+    request = MetadataRequest(
+        [MetadataRequestTopic(name=topic)], False, include_topic_authorized_operations=True
+    )
+    return (await patient.pool.ask(None, request)).topics[0]
+
+
+def _on_topic(found: MetadataResponseTopic) -> int | None:
+    if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return 0
+    return _bits(found.topic_authorized_operations)
+
+
+def _refused(code: int) -> int | None:
+    return 0 if code == ErrorCode.GROUP_AUTHORIZATION_FAILED else None
+
+
+def _bits(said: int) -> int | None:
+    return None if said == _UNSAID else said

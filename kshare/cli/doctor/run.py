@@ -1,0 +1,100 @@
+"""What `kshare doctor` does: one check after the other, each finding shown as it comes, and what to type at its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+
+import anyio
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.doctor.checks.clocks import clocks
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.dead_letter_topics import dead_letter_topics
+from kshare.cli.doctor.checks.finding import Finding, Level, unknown
+from kshare.cli.doctor.checks.group_health import group_health
+from kshare.cli.doctor.checks.group_settings import group_settings
+from kshare.cli.doctor.checks.installation import installation
+from kshare.cli.doctor.checks.internal_topics import internal_topics
+from kshare.cli.doctor.checks.reach import bootstrap, listeners
+from kshare.cli.doctor.checks.rights import rights
+from kshare.cli.doctor.checks.share_support import known, switched_on
+from kshare.cli.terminal.colours import PROBLEM
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show_json
+from kshare.errors import KshareError, NotAuthorized
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+
+Check = Callable[[Patient], AsyncIterator[Finding]]
+_CHECKS: dict[str, Check] = {
+    "listeners": listeners,
+    "share groups": known,
+    "share.version": switched_on,
+    "internal topics": internal_topics,
+    "clock": clocks,
+    "rights": rights,
+    "settings": group_settings,
+    "dead letters": dead_letter_topics,
+    "health": group_health,
+}
+_LIMIT_S = 15.0
+_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: PROBLEM, Level.UNKNOWN: "dim"}
+_MARGIN = 9
+
+
+def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
+    """Fails if there is a problem, so that scripts may ask."""
+    screen = Screen()
+    found: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        found.append(finding)
+        if not is_json:
+            _show(screen, finding)
+
+    anyio.run(_examine, cluster.settings, tuple(groups), tuple(topics), tell)
+    if is_json:
+        show_json(screen, [asdict(one) for one in found])
+    screen.done()
+    problems = sum(one.level is Level.PROBLEM for one in found)
+    if problems:
+        raise Failure("1 problem was found" if problems == 1 else f"{problems} problems were found")
+
+
+async def _examine(
+    settings: NetSettings, groups: tuple[str, ...], topics: tuple[str, ...], tell: Callable[[Finding], None]
+) -> None:
+    is_reached = False
+    async for finding in bootstrap(settings):
+        is_reached |= finding.level is Level.OK
+        tell(finding)
+    for finding in installation():
+        tell(finding)
+    if not is_reached:
+        return
+    async with Pool(settings) as pool:
+        patient = Patient(pool, Router(pool, _LIMIT_S), groups, topics)
+        lacking: set[str] = set()
+        await patient.meet()
+        for name, check in _CHECKS.items():
+            if name == "share.version" and not patient.connections:
+                return  # nobody is left to be asked
+            try:
+                async for finding in check(patient):
+                    tell(finding)
+            except NotAuthorized as error:
+                if error.lack not in lacking:  # several checks may need the same right
+                    tell(unknown(name, f"can't be looked at: {error.lack}", error.command))
+                lacking.add(error.lack)
+            except KshareError as error:
+                tell(unknown(name, str(error)))
+
+
+def _show(screen: Screen, finding: Finding) -> None:
+    style = _STYLES[finding.level]
+    screen.paragraph((finding.level.ljust(_MARGIN), style), f"{finding.check}: {finding.text}", _MARGIN)
+    for line in finding.todo:
+        screen.whole((" " * _MARGIN, ""), (line, "cyan"))

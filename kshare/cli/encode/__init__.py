@@ -1,0 +1,1 @@
+"""`kshare encode`: JSON into bytes of Kafka's protocol."""

@@ -1,0 +1,1 @@
+"""`kshare groups`: share groups listed, described and changed."""

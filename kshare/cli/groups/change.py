@@ -1,0 +1,98 @@
+"""What `kshare groups` changes: offsets, settings, groups themselves. Decides which point in a topic is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import typer
+
+from kshare.admin.client import AdminClient
+from kshare.admin.offsets import Point
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
+from kshare.cli.terminal.arguments import Topics
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.times import written_time
+from kshare.errors import KshareError
+
+
+def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> Point:
+    """Exactly one of them."""
+    given: list[Point] = []
+    if to_earliest:
+        given.append("earliest")
+    if to_latest:
+        given.append("latest")
+    if to_datetime is not None:
+        given.append(written_time("--to-datetime", to_datetime))
+    if to_offset is not None:
+        given.append(to_offset)
+    if len(given) != 1:
+        raise typer.BadParameter("say one of --to-earliest, --to-latest, --to-datetime and --to-offset")
+    return given[0]
+
+
+def reset_offsets(
+    cluster: Cluster, group: str, to: Point, topics: Topics | None, is_dry_run: bool, is_json: bool
+) -> None:
+    changes = cluster.run(
+        lambda admin: admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)
+    )
+    screen = Screen()
+    if is_json:
+        show_json(screen, {"group": group, "executed": not is_dry_run, "offsets": changes})
+    else:
+        rows = [(group, one.topic, one.partition, one.before, one.after) for one in changes]
+        heads = ["GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER"]
+        show(screen, heads, rows, ["PARTITION", "BEFORE", "AFTER"])
+        if is_dry_run:
+            screen.line(("nothing was changed: add --execute to do it", ""))
+    screen.done()
+
+
+def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
+    cluster.run(lambda admin: admin.delete_share_group_offsets(group, topics))
+    _say_done({"group": group, "topics": list(topics)}, f"{group} has forgotten {', '.join(topics)}", is_json)
+
+
+def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
+    """Each for itself: one that can't be deleted doesn't keep the others."""
+    deleted: list[str] = []
+    problems: list[str] = []
+
+    async def work(admin: AdminClient) -> None:
+        for name in dict.fromkeys(names):
+            try:
+                await admin.delete_share_group(name)
+            except KshareError as error:
+                problems.append(str(error))
+            else:
+                deleted.append(name)
+
+    cluster.run(work)
+    if is_json or deleted:
+        _say_done({"deleted": deleted}, f"deleted {', '.join(deleted)}", is_json)
+    if problems:
+        raise Failure("; ".join(problems))
+
+
+def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
+    topic = changes.get(SETTING)
+    if topic:
+        cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
+    cluster.run(lambda admin: admin.alter_group_config(group, changes))
+    text = ", ".join(
+        f"{name} is unset" if value is None else f"{name} is {value}" for name, value in changes.items()
+    )
+    _say_done({"group": group, "changed": dict(changes)}, f"{group}: {text}", is_json)
+
+
+def _say_done(form: Mapping[str, object], text: str, is_json: bool) -> None:
+    screen = Screen()
+    if is_json:
+        show_json(screen, form)
+    else:
+        screen.line((text, ""))
+    screen.done()

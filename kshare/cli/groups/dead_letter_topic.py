@@ -1,0 +1,27 @@
+"""Which topics brokers write dead letters to. They take any name for a group's setting, and write none to others."""
+
+from __future__ import annotations
+
+from kshare.admin import configs
+from kshare.admin.configs import Resource
+from kshare.admin.routing import Router
+from kshare.cli.terminal.failure import Failure
+from kshare.errors import NotAuthorized
+
+SETTING = "errors.deadletterqueue.topic.name"
+_PREFIX = "errors.deadletterqueue.topic.name.prefix"
+
+
+async def require_dead_letter_name(router: Router, topic: str) -> None:
+    """Raises Failure for a name without the brokers' prefix; brokers before Kafka 4.4 have none."""
+    node = (await router.metadata([])).brokers[0].node_id
+    try:
+        found = await configs.describe(router, Resource.BROKER, str(node), node=node, keys=[_PREFIX])
+    except NotAuthorized:
+        return
+    prefix = next((one.value for one in found if one.name == _PREFIX), None) or ""
+    if not topic.startswith(prefix):
+        raise Failure(
+            f"{SETTING}={topic} was not set: brokers write dead letters only to topics whose names begin with "
+            f"{prefix!r} (their {_PREFIX}), and none to others; take {prefix}{topic}"
+        )

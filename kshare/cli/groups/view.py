@@ -1,0 +1,166 @@
+"""What `kshare groups` shows: lists, offsets with lag, members, states, settings. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kshare.admin.client import AdminClient
+from kshare.admin.results import GroupDescription, PartitionProgress, TopicPartition
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.progress_text import troubles
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+
+
+def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json: bool) -> None:
+    types = () if every_type else ("share",)
+    found = cluster.run(lambda admin: admin.list_groups(types=types, states=states))
+    screen = Screen()
+    if is_json:
+        show_json(screen, found)
+    elif found:
+        show(screen, ["GROUP", "TYPE", "STATE"], [(one.group, one.type, one.state) for one in found])
+    else:
+        screen.line(("there is no such group", ""))
+    screen.done()
+
+
+def show_groups(
+    cluster: Cluster, names: Sequence[str], parts: Sequence[str], verbose: bool, is_json: bool
+) -> None:
+    """Those named, or all; each with the parts that are asked for."""
+    found = cluster.run(lambda admin: _collect(admin, names, parts))
+    screen = Screen()
+    if is_json:
+        show_json(screen, [_as_json(group, offsets, parts) for group, offsets in found])
+    elif not found:
+        screen.line(("there is no share group", ""))
+    else:
+        for index, part in enumerate(parts):
+            if index:
+                screen.line(("", ""))
+            _PARTS[part](screen, found, verbose)
+    screen.done()
+
+
+def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
+    found = cluster.run(lambda admin: admin.group_config(group))
+    screen = Screen()
+    if is_json:
+        show_json(screen, found)
+    else:
+        rows = [(one.name, one.value, one.source, _bounds(one.lowest, one.highest)) for one in found]
+        show(screen, ["SETTING", "VALUE", "SOURCE", "BOUNDS"], rows)
+    screen.done()
+
+
+Found = list[tuple[GroupDescription, list[PartitionProgress]]]
+
+
+async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> Found:
+    chosen = names or [one.group for one in await admin.list_groups()]
+    return [
+        (
+            await admin.describe_share_group(name),
+            await admin.share_group_progress(name) if "offsets" in parts else [],
+        )
+        for name in dict.fromkeys(chosen)
+    ]
+
+
+def _show_state(screen: Screen, found: Found, verbose: bool) -> None:
+    heads = ["GROUP", "STATE", "COORDINATOR", "EPOCH", "ASSIGNMENT", "ASSIGNOR", "MEMBERS"]
+    rows = [
+        (
+            one.group,
+            one.state,
+            f"{one.coordinator_address} ({one.coordinator})" if verbose else one.coordinator,
+            one.epoch,
+            one.assignment_epoch,
+            one.assignor,
+            len(one.members),
+        )
+        for one, _ in found
+    ]
+    show(screen, heads, rows, ["COORDINATOR", "EPOCH", "ASSIGNMENT", "MEMBERS"])
+
+
+def _show_members(screen: Screen, found: Found, verbose: bool) -> None:
+    heads = [
+        "GROUP",
+        "MEMBER",
+        "CLIENT",
+        "HOST",
+        "EPOCH",
+        "ASSIGNED",
+        *(["RACK", "TOPICS"] if verbose else []),
+    ]
+    rows = [
+        (
+            *(group.group, one.member_id, one.client_id, one.host, one.epoch, _assigned(one.assignment)),
+            *((one.rack, " ".join(one.topics)) if verbose else ()),
+        )
+        for group, _ in found
+        for one in group.members
+    ]
+    if rows:
+        show(screen, heads, rows, ["EPOCH"])
+    _show_without(screen, (group.group for group, _ in found if not group.members), "members")
+
+
+def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
+    """The epoch is that of the partition's leader when it last stored anything."""
+    heads = ["GROUP", "TOPIC", "PARTITION", *(["EPOCH"] if verbose else []), "START", "LAG"]
+    rows = [
+        (
+            *(group.group, one.topic, one.partition),
+            *((one.leader_epoch,) if verbose else ()),
+            *(one.start_offset, one.lag),
+        )
+        for group, offsets in found
+        for one in offsets
+    ]
+    if rows:
+        show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
+    _show_without(screen, (group.group for group, offsets in found if not offsets), "offsets")
+    for group, offsets in found:
+        for text in troubles(offsets, has_members=bool(group.members)):
+            screen.paragraph((f"{group.group}  ", "bold"), text, 2)
+
+
+def _show_without(screen: Screen, groups: Iterable[str], what: str) -> None:
+    for group in groups:
+        screen.line((f"group {group} has no {what}", ""))
+
+
+_PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offsets}
+
+
+def _as_json(
+    group: GroupDescription, offsets: Sequence[PartitionProgress], parts: Sequence[str]
+) -> dict[str, Any]:
+    form = asdict(group)
+    members = form.pop("members")
+    if "state" not in parts:
+        form = {"group": group.group}
+    if "members" in parts:
+        form["members"] = members
+    if "offsets" in parts:
+        form["offsets"] = [asdict(one) for one in offsets]
+    return form
+
+
+def _assigned(partitions: Sequence[TopicPartition]) -> str | None:
+    """orders:0,1 returns:0"""
+    topics: dict[str, list[str]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(str(number))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items()) or None
+
+
+def _bounds(lowest: str | None, highest: str | None) -> str | None:
+    if lowest is None and highest is None:
+        return None
+    return f"{lowest or ''} to {highest or ''}".strip()

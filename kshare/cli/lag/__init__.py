@@ -1,0 +1,1 @@
+"""`kshare lag`: the lag of share groups, a line each."""

@@ -1,0 +1,64 @@
+"""Options of `kshare lag`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from kshare.cli.cluster.options import Json, Properties, Server
+
+_WATCH = "--watch"
+_USUAL_INTERVAL = "2"
+_SHORTEST_INTERVAL_S, _LONGEST_INTERVAL_S = 0.1, 86_400
+
+
+class LagCommand(TyperCommand):
+    """Typer has no options whose value may be left out; `--watch` is one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for at, word in enumerate(args):
+            if word == _WATCH and (at + 1 == len(args) or args[at + 1].startswith("-")):
+                args = [*args[: at + 1], _USUAL_INTERVAL, *args[at + 1 :]]
+                break
+        return super().parse_args(ctx, args)
+
+
+def lag(
+    server: Server = None,
+    properties: Properties = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be given several times."),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:PARTITION,...]",
+            help="Only the lag in this topic; may be given several times.",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            _WATCH,
+            min=_SHORTEST_INTERVAL_S,
+            max=_LONGEST_INTERVAL_S,
+            metavar="[SECONDS]",
+            help=f"Show it again every so many seconds ({_USUAL_INTERVAL} if not given), until Ctrl-C.",
+        ),
+    ] = None,
+    is_json: Json = False,
+) -> None:
+    """Show how many records share groups have not finished yet, a line for each group.
+
+    With --watch and --json, each reading is one line of JSON.
+    """
+    from kshare.cli.cluster.connection import Cluster
+    from kshare.cli.lag.run import run_lag
+    from kshare.cli.terminal.arguments import chosen_topics
+
+    run_lag(Cluster(server, properties), group or [], chosen_topics(topic or []), interval, is_json)

@@ -1,0 +1,147 @@
+"""What `kshare lag` does: reads the progress of share groups and adds up their lag, once or at an interval.
+
+Decides when the lag of a group is unknown: as soon as one of its partitions has records and no known lag. A sum of the
+others would be too low.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import anyio
+
+from kshare.admin import groups, offsets
+from kshare.admin.progress import ProgressReader
+from kshare.admin.results import GroupDescription, PartitionOffset, PartitionProgress
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import require_topics
+from kshare.cli.terminal.arguments import Topics
+from kshare.cli.terminal.screen import Part, Screen
+from kshare.cli.terminal.table import lines, show_json
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
+
+_HEADS = ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """A share group and its progress in the partitions that were asked for."""
+
+    group: GroupDescription
+    partitions: Sequence[PartitionProgress]
+
+    @property
+    def lag(self) -> int | None:
+        if not self.partitions or any(one.lag is None and not _is_empty(one) for one in self.partitions):
+            return None
+        return sum(one.lag or 0 for one in self.partitions)
+
+    def row(self) -> tuple[object, ...]:
+        group = self.group
+        return group.group, group.state, len(group.members), len(self.partitions), self.lag
+
+    def form(self) -> dict[str, object]:
+        return {
+            "group": self.group.group,
+            "state": self.group.state,
+            "members": len(self.group.members),
+            "lag": self.lag,
+            "partitions": [
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "start_offset": one.start_offset,
+                    "end_offset": one.end_offset,
+                    "lag": one.lag,
+                }
+                for one in self.partitions
+            ],
+        }
+
+
+def run_lag(
+    cluster: Cluster, names: Sequence[str], topics: Topics | None, interval: float | None, is_json: bool
+) -> None:
+    """`names` are groups; all share groups if there are none."""
+
+    async def work(router: Router) -> None:
+        if topics:
+            await require_topics(cluster.settings, topics)
+        reader = _Reader(router, names, topics)
+        screen = Screen()
+        with screen.redrawn() if interval is not None and not is_json else nullcontext():
+            while True:
+                _show(screen, await reader.read(), topics, is_json=is_json, is_watched=interval is not None)
+                screen.done()
+                if interval is None:
+                    return
+                await anyio.sleep(interval)
+
+    cluster.run_routed(work)
+
+
+class _Reader:
+    def __init__(self, router: Router, names: Sequence[str], topics: Topics | None) -> None:
+        self._router = router
+        self._names = list(dict.fromkeys(names))
+        self._topics = topics
+        self._progress = ProgressReader(router)
+
+    async def read(self) -> list[GroupLag]:
+        """A group that is named and doesn't exist is an error; others may be deleted after they were listed."""
+        described: dict[str, GroupDescription] = {}
+        told: dict[str, list[PartitionOffset]] = {}
+        for name in self._names or await self._listed():
+            try:
+                group = await groups.describe_share_group(self._router, name)
+                rows = await offsets.share_group_offsets(self._router, name, None)
+            except BrokerError as error:
+                if self._names or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+                continue
+            rows = [one for one in rows if self._is_wanted(one)]
+            if rows or self._names or self._topics is None:
+                described[name], told[name] = group, rows
+        progress = await self._progress.read(told)
+        return [GroupLag(group, progress[name]) for name, group in described.items()]
+
+    async def _listed(self) -> list[str]:
+        return [one.group for one in await groups.list_groups(self._router, ("share",), ())]
+
+    def _is_wanted(self, one: PartitionOffset) -> bool:
+        if self._topics is None:
+            return True
+        numbers = self._topics.get(one.topic, [])
+        return numbers is None or one.partition in numbers
+
+
+def _show(
+    screen: Screen, found: Sequence[GroupLag], topics: Topics | None, *, is_json: bool, is_watched: bool
+) -> None:
+    if is_json and is_watched:
+        screen.text(json.dumps([one.form() for one in found]) + "\n")
+    elif is_json:
+        show_json(screen, [one.form() for one in found])
+    elif screen.is_redrawn:
+        screen.redraw([line] for line in _table(screen, found, topics))
+    else:
+        for line in _table(screen, found, topics):
+            screen.line(line)
+        if is_watched:
+            screen.line(("", ""))
+
+
+def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> Iterable[Part]:
+    if found:
+        return lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])
+    return [("no share group reads these topics" if topics else "no share groups", "")]
+
+
+def _is_empty(one: PartitionProgress) -> bool:
+    """Without any record nothing is unfinished, wherever the group starts."""
+    return one.end_offset is not None and one.end_offset == one.log_start_offset

@@ -1,0 +1,1 @@
+"""`kshare pcap`: traffic out of a network capture."""

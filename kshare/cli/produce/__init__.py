@@ -1,0 +1,1 @@
+"""`kshare produce`: records written to a topic."""

@@ -1,0 +1,133 @@
+"""Records as people write them down, read: lines, lines with keys, JSON objects.
+
+Decides what a line means. A line that means nothing is refused with its number, so that it can be found.
+
+In JSON, a string is text and null is null; {"base64": "AP8="} are the bytes that it says; whatever else stands in the
+place of a key or value is a JSON document of its own, and becomes the record's text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import typer
+
+from kshare.cli.terminal.failure import Failure
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_FIELDS = {"key", "value", "headers", "partition", "timestamp"}
+_SHOWN = {"topic", "offset", "delivery_count", "timestamp_type"}
+"""What `consume --json` says besides: of no meaning here, so that its lines may be written again."""
+
+
+class Draft(NamedTuple):
+    """A record before it is known where it goes."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What holds for all records where they don't say it themselves."""
+
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    separator: str | None = None
+    null: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        key: str | None,
+        headers: Sequence[str],
+        partition: int | None,
+        separator: str | None,
+        null: str | None,
+    ) -> Template:
+        """As the command line says it."""
+        pairs = []
+        for one in headers:
+            name, equals, content = one.partition("=")
+            if not equals or not name:
+                raise typer.BadParameter(f"--header {one!r} should be NAME=VALUE")
+            pairs.append((name, content.encode()))
+        if separator == "":
+            raise typer.BadParameter("--key-separator needs a character at least")
+        if key is not None and separator is not None:
+            raise typer.BadParameter("--key and --key-separator exclude each other: which is the key?")
+        return cls(None if key is None else key.encode(), tuple(pairs), partition, separator, null)
+
+    def from_line(self, line: bytes, number: int) -> Draft:
+        key, value = self.key, line
+        if self.separator is not None:
+            before, found, value = line.partition(self.separator.encode())
+            if not found:
+                raise Failure(f"line {number}: there is no {self.separator!r} between key and value")
+            key = self._or_null(before)
+        return Draft(self._or_null(value), key, self.headers, self.partition)
+
+    def from_json(self, line: bytes, number: int) -> Draft:
+        try:
+            form = json.loads(line)
+            if not isinstance(form, dict):
+                raise ValueError('this should be an object, such as {"value": "text"}')
+            unknown = form.keys() - _FIELDS - _SHOWN
+            if unknown:
+                raise ValueError(f"{min(unknown)!r} is none of {', '.join(sorted(_FIELDS))}")
+            return self._from_object(form)
+        except ValueError as problem:
+            raise Failure(f"line {number}: {problem}") from None
+
+    def whole(self, content: bytes) -> Draft:
+        return Draft(content, self.key, self.headers, self.partition)
+
+    def _from_object(self, form: dict[str, Any]) -> Draft:
+        headers = (*self.headers, *_headers(form.get("headers")))
+        partition = self.partition if self.partition is not None else _number(form, "partition")
+        key = _bytes(form["key"]) if "key" in form else self.key
+        return Draft(_bytes(form.get("value")), key, headers, partition, _number(form, "timestamp"))
+
+    def _or_null(self, content: bytes) -> bytes | None:
+        return None if self.null is not None and content == self.null.encode() else content
+
+
+def _bytes(said: Any) -> bytes | None:
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return said.encode()
+    if isinstance(said, dict) and said.keys() == {"base64"}:
+        try:
+            return base64.b64decode(said["base64"], validate=True)
+        except (binascii.Error, TypeError):
+            raise ValueError(f"{said['base64']!r} is no base64") from None
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _headers(said: Any) -> Iterable[tuple[str, bytes | None]]:
+    """[["name", "value"], ...], since a name may stand there twice; or an object."""
+    pairs = list(said.items()) if isinstance(said, dict) else said or []
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        match pair:
+            case [str(name), content] | (str(name), content):
+                yield name, _bytes(content)
+            case _:
+                raise ValueError('headers should be [["name", "value"], ...] or {"name": "value"}')
+
+
+def _number(form: dict[str, Any], name: str) -> int | None:
+    number = form.get(name)
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+        raise ValueError(f"{name} should be a whole number, not {number!r}")
+    return number

@@ -1,0 +1,202 @@
+"""What `kshare produce` does: input → records → partitions, confirmed, counted.
+
+Decides how much is sent at once: what has come in by then. So a line that somebody types goes at once, and a file goes
+in large batches. Input that is broken ends it, after what stood before it was written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+
+import anyio
+import anyio.lowlevel
+
+from kshare.admin.log_writing import LogWriter, NewRecord
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.produce.formats import Codec, Form
+from kshare.cli.produce.input_records import Draft, Template
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show_json
+from kshare.cli.terminal.wording import counted, span
+from kshare.protocol.compression import Compression
+
+Source = Callable[[], AsyncIterator[list[Draft]]]
+"""Records as they come; what comes together is sent together."""
+
+_CHUNK = 256 * 1024
+_MADE_AT_ONCE = 2000
+
+
+@dataclass
+class _Written:
+    """Of one topic: offsets by partition."""
+
+    records: int = 0
+    unconfirmed: int = 0
+    """Sent, and not answered yet: when we are interrupted, nobody knows of these."""
+    partitions: dict[int, list[int]] = field(default_factory=dict)
+    """First and last offset, and how many."""
+
+    def add(self, partition: int, first: int, count: int) -> None:
+        self.records += count
+        row = self.partitions.setdefault(partition, [first, first, 0])
+        row[1] = first + count - 1
+        row[2] += count
+
+
+def source(
+    files: Sequence[Path], form: Form, template: Template, count: int | None, size: int | None
+) -> Source:
+    """What the command line asks for."""
+    if count is not None:
+        if files:
+            raise Failure("--count makes records up: leave the files out")
+        return lambda: _made_up(count, size, template)
+    if size is not None:
+        raise Failure("--size is for records that are made up: add --count")
+    if form is not Form.LINES and template.separator is not None:
+        raise Failure(f"--key-separator is for lines, not for --input {form}")
+    if form is Form.WHOLE:
+        return lambda: _whole(files, template)
+    read = template.from_json if form is Form.JSON else template.from_line
+    return lambda: _lines(files, read)
+
+
+def produce(
+    cluster: Cluster, topic: str, source: Source, codec: Codec, rate: float | None, is_json: bool
+) -> None:
+    written = _Written()
+
+    async def work(router: Router) -> None:
+        writer = LogWriter(router, Compression[codec.name])
+        await writer.partition_count(topic)
+        await _write_all(writer, topic, source, rate, written)
+
+    try:
+        cluster.run_routed(work)
+    except BaseException:
+        if written.records or written.unconfirmed:
+            _report(topic, written, is_json)
+        raise
+    _report(topic, written, is_json)
+
+
+async def _write_all(
+    writer: LogWriter, topic: str, source: Source, rate: float | None, written: _Written
+) -> None:
+    began = anyio.current_time()
+    async for drafts in source():
+        at = 0
+        while at < len(drafts):
+            step = len(drafts) if rate is None else max(1, int(rate / 10))
+            await _write(writer, topic, drafts[at : at + step], written)
+            at += step
+            if rate is not None:
+                await anyio.sleep_until(began + written.records / rate)
+
+
+async def _write(writer: LogWriter, topic: str, drafts: Sequence[Draft], written: _Written) -> None:
+    now = int(time() * 1000)
+    shares: dict[int, list[NewRecord]] = {}
+    for draft in drafts:
+        partition = draft.partition
+        if partition is None:
+            partition = await writer.choose(topic, draft.key)
+        timestamp = now if draft.timestamp is None else draft.timestamp
+        shares.setdefault(partition, []).append(NewRecord(draft.value, draft.key, draft.headers, timestamp))
+    for partition, records in shares.items():
+        written.unconfirmed = len(records)
+        try:
+            first = await writer.append(topic, partition, records)
+        except Exception:
+            written.unconfirmed = 0  # the error says what became of them
+            raise
+        written.unconfirmed = 0
+        written.add(partition, first, len(records))
+
+
+def _report(topic: str, written: _Written, is_json: bool) -> None:
+    screen = Screen()
+    rows = sorted(written.partitions.items())
+    if is_json:
+        names = ("first", "last", "records")
+        partitions = [{"partition": number} | dict(zip(names, row, strict=True)) for number, row in rows]
+        unconfirmed = {"unconfirmed": written.unconfirmed} if written.unconfirmed else {}
+        show_json(
+            screen, {"topic": topic, "records": written.records, "partitions": partitions} | unconfirmed
+        )
+    else:
+        where = [f"{topic}[{number}]@{span(first, last)}" for number, (first, last, _) in rows]
+        said = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
+        if written.unconfirmed:
+            said += f"; {written.unconfirmed} more sent, and not confirmed"
+        screen.line((said, ""))
+    screen.done()
+
+
+# --- where records come from
+
+
+async def _made_up(count: int, size: int | None, template: Template) -> AsyncIterator[list[Draft]]:
+    for start in range(0, count, _MADE_AT_ONCE):
+        numbers = range(start + 1, min(start + _MADE_AT_ONCE, count) + 1)
+        values = (f"record {number}".encode() for number in numbers)
+        yield [template.whole(value if size is None else value.ljust(size, b".")[:size]) for value in values]
+
+
+async def _whole(files: Sequence[Path], template: Template) -> AsyncIterator[list[Draft]]:
+    for path in files:
+        yield [template.whole(await anyio.Path(path).read_bytes())]
+    if not files:
+        yield [template.whole(b"".join([chunk async for chunk in _chunks(sys.stdin.fileno())]))]
+
+
+async def _lines(files: Sequence[Path], read: Callable[[bytes, int], Draft]) -> AsyncIterator[list[Draft]]:
+    for path in files:
+        with path.open("rb") as file:
+            async for drafts in _lines_of(file.fileno(), read, f"{path}, "):
+                yield drafts
+    if not files:
+        async for drafts in _lines_of(sys.stdin.fileno(), read, ""):
+            yield drafts
+
+
+async def _lines_of(
+    descriptor: int, read: Callable[[bytes, int], Draft], name: str
+) -> AsyncIterator[list[Draft]]:
+    number, rest = 0, b""
+    async for chunk in _chunks(descriptor):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if not chunk and rest:
+            lines, rest = [rest], b""
+        drafts: list[Draft] = []
+        for line in lines:
+            number += 1
+            try:
+                drafts.append(read(line.removesuffix(b"\r"), number))
+            except Failure as problem:
+                yield drafts
+                raise Failure(f"{name}{problem}") from None
+        yield drafts
+
+
+async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
+    """Bytes as they come; nothing at the end. Waits for terminals and pipes without holding anything else up."""
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    while True:
+        if is_file:
+            await anyio.lowlevel.checkpoint()
+        else:
+            await anyio.wait_readable(descriptor)
+        chunk = os.read(descriptor, _CHUNK)
+        yield chunk
+        if not chunk:
+            return

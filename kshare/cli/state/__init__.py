@@ -1,0 +1,1 @@
+"""`kshare state`: the stored state of share-partitions."""

@@ -1,0 +1,93 @@
+"""`__share_group_state` as entries: out of a live cluster by plain Fetch, or out of log segments of a broker.
+
+Decides which partitions of the topic are read: those where the group's share-partitions are at home, or all. What a
+record means is decided by `kshare.state.share_records`.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
+from kshare.admin.offsets import share_group_offsets
+from kshare.admin.progress import progress
+from kshare.admin.results import PartitionOffset, PartitionProgress
+from kshare.admin.routing import Router
+from kshare.admin.share_states import Entry, StateLog, home_of
+from kshare.admin.window_limits import WindowLimits
+from kshare.cli.terminal.failure import Failure
+from kshare.errors import DecodeError
+from kshare.protocol.records import read_batches
+from kshare.state.share_records import SharePartition, ShareState, ShareStates
+
+
+class LiveTopic:
+    """Reads on from where it stopped, each time it is asked."""
+
+    def __init__(self, router: Router, group: str | None) -> None:
+        self.names: dict[bytes, str] = {}
+        """Topics by id; those that are gone have none."""
+        self._router = router
+        self._group = group
+        self._log = StateLog(router)
+        self._limits = WindowLimits(router)
+        self._homes: Iterable[int] = ()
+
+    @property
+    def states(self) -> dict[SharePartition, ShareState]:
+        return self._log.states
+
+    async def open(self) -> None:
+        """Finds out what there is."""
+        self.names = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
+        rows = await self._share_partitions(self._group) if self._group is not None else None
+        count = await self._log.partition_count()
+        if count:
+            self._homes = range(count) if rows is None else {home_of(where, count) for where in rows}
+
+    def entries(self) -> AsyncIterator[Entry]:
+        """What has been stored since the last time."""
+        return self._log.entries(self._homes)
+
+    async def progress(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, PartitionProgress]:
+        """How far the groups are, with what the topics have removed; without topics that are gone."""
+        known = {
+            where: (self.names[where.topic_id], where.partition)
+            for where in wanted
+            if where.topic_id in self.names
+        }
+        places = set(known.values())
+        firsts = await log_offsets(self._router, places, EARLIEST) if places else {}
+        ends = await log_offsets(self._router, places, LATEST) if places else {}
+        found: dict[SharePartition, PartitionProgress] = {}
+        for where, place in known.items():
+            state = self.states[where]
+            told = PartitionOffset(*place, None, state.leader_epoch, None)
+            trail = self._log.trails.of.get(where)
+            one = progress(told, state, firsts[place], ends[place], trail)
+            (found[where],) = await self._limits.put_in(where.group, [one])
+        return found
+
+    async def _share_partitions(self, group: str) -> list[SharePartition]:
+        ids = {name: topic_id for topic_id, name in self.names.items()}
+        rows = await share_group_offsets(self._router, group, None)
+        return [SharePartition(group, ids[row.topic], row.partition) for row in rows if row.topic in ids]
+
+
+def file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[Entry]:
+    """Segments in their order: as the names of a broker's files sort."""
+    for path in sorted(files):
+        with path.open("rb") as file:
+            if path.stat().st_size == 0:
+                continue
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            for batch in read_batches(memoryview(data)):
+                for record in batch if not batch.is_control else ():
+                    entry = Entry.read(record, states)
+                    if entry is not None:
+                        yield entry
+        except DecodeError as error:
+            raise Failure(f"{path}: {error}; is it a log segment?") from None

@@ -1,0 +1,164 @@
+"""What `kshare state` does: reads, folds, draws; once, or again and again as it changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from kshare.admin.results import PartitionProgress
+from kshare.admin.routing import Router
+from kshare.admin.share_states import Entry
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.state import history, view
+from kshare.cli.state.history import History
+from kshare.cli.state.read import LiveTopic, file_entries
+from kshare.cli.state.view import LEGEND, Line, Picture
+from kshare.cli.terminal.arguments import Topics
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show_json
+from kshare.state.share_records import SharePartition, ShareState, ShareStates
+
+_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for."""
+
+    group: str | None
+    topics: Topics | None
+    is_detailed: bool
+    is_history: bool
+    is_live: bool
+    is_json: bool
+
+    def takes(self, where: SharePartition, topic: str | None) -> bool:
+        if self.group is not None and where.group != self.group:
+            return False
+        if self.topics is None:
+            return True
+        numbers = self.topics.get(topic or "", [])
+        return numbers is None or where.partition in numbers
+
+
+def show_files(files: Sequence[Path], wanted: Wanted) -> None:
+    if wanted.topics is not None:
+        raise Failure("a log segment has topic ids and no names: leave --topic out")
+    if wanted.is_live:
+        raise Failure("--follow needs a cluster: leave --file out")
+    states = ShareStates()
+    sheet = _Sheet(wanted, {})
+    for entry in file_entries(files, states):
+        sheet.tell(entry)
+    sheet.draw(states.states, {})
+    sheet.done()
+
+
+def show_cluster(cluster: Cluster, wanted: Wanted) -> None:
+    cluster.run_routed(lambda router: _show(router, wanted))
+
+
+async def _show(router: Router, wanted: Wanted) -> None:
+    topic = LiveTopic(router, wanted.group)
+    await topic.open()
+    sheet = _Sheet(wanted, topic.names)
+    with sheet.redrawn():
+        while True:
+            async for entry in topic.entries():
+                sheet.tell(entry)
+            ours = [where for where in topic.states if sheet.takes(where)]
+            if not ours and not wanted.is_live and wanted.group is not None:
+                raise Failure(
+                    f"nothing is stored of group {wanted.group}{' in these topics' * bool(wanted.topics)}"
+                )
+            sheet.draw(topic.states, await topic.progress(ours))
+            sheet.done()
+            if not wanted.is_live:
+                return
+            await anyio.sleep(_PAUSE_S)
+
+
+class _Sheet:
+    """What is on the screen."""
+
+    def __init__(self, wanted: Wanted, names: dict[bytes, str]) -> None:
+        self._wanted = wanted
+        self._names = names
+        self._screen = Screen()
+        self._history = History()
+        self._drawn: list[Picture] | None = None
+
+    def takes(self, where: SharePartition) -> bool:
+        return self._wanted.takes(where, self._names.get(where.topic_id))
+
+    def tell(self, entry: Entry) -> None:
+        """Of the history, if that is wanted."""
+        where = entry.told.where
+        if not self._wanted.is_history or not self.takes(where):
+            return
+        topic = self._names.get(where.topic_id)
+        if self._wanted.is_json:
+            self._line_of_json(history.as_json(entry, topic))
+        else:
+            for line in self._history.lines(entry, topic):
+                self._screen.line(*line)
+
+    def draw(
+        self,
+        states: dict[SharePartition, ShareState],
+        progress: dict[SharePartition, PartitionProgress],
+    ) -> None:
+        """Only what has changed since the last time, unless the screen can be drawn anew."""
+        if self._wanted.is_history:
+            return
+        pictures = [
+            _picture(where, self._names.get(where.topic_id), states[where], progress.get(where))
+            for where in sorted(states)
+            if self.takes(where)
+        ]
+        before, self._drawn = self._drawn, pictures
+        if pictures == before:
+            return
+        if self._wanted.is_json and not self._wanted.is_live:
+            show_json(self._screen, [view.as_json(one) for one in pictures])
+        elif self._wanted.is_json:
+            for one in pictures:
+                if one not in (before or ()):
+                    self._line_of_json(view.as_json(one))
+        else:
+            self._draw_lines(pictures, before)
+
+    def _draw_lines(self, pictures: Sequence[Picture], before: Sequence[Picture] | None) -> None:
+        if self._screen.is_redrawn:
+            self._screen.redraw(self._lines(pictures))
+            return
+        for line in self._lines([one for one in pictures if one not in (before or ())]):
+            self._screen.line(*line)
+
+    def _lines(self, pictures: Sequence[Picture]) -> Iterable[Line]:
+        for one in pictures:
+            yield from view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
+        yield LEGEND if pictures else (("nothing is stored", ""),)
+
+    def _line_of_json(self, form: dict[str, Any]) -> None:
+        self._screen.text(json.dumps(form) + "\n")
+
+    def redrawn(self) -> AbstractContextManager[None]:
+        is_picture = self._wanted.is_live and not (self._wanted.is_history or self._wanted.is_json)
+        return self._screen.redrawn() if is_picture else nullcontext()
+
+    def done(self) -> None:
+        self._screen.done()
+
+
+def _picture(
+    where: SharePartition, topic: str | None, state: ShareState, progress: PartitionProgress | None
+) -> Picture:
+    return Picture(where, topic, state, progress.end_offset if progress else None, progress)

@@ -1,0 +1,220 @@
+"""A share-partition drawn: a bar of its offsets, what it counts, and its ranges. Decides how each state looks.
+
+One sign stands for one offset, or for as many as it takes to fit into the line. Then it shows the one of them that is
+farthest from being settled: that is what keeps the start offset where it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kshare.admin.results import PartitionProgress
+from kshare.cli.terminal.colours import FAINT, PROBLEM
+from kshare.cli.terminal.progress_text import troubles
+from kshare.cli.terminal.screen import Part
+from kshare.cli.terminal.wording import span
+from kshare.protocol.json_form import uuid_text
+from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, ShareState, StateRange
+
+Line = tuple[Part, ...]
+
+_ACKNOWLEDGED, _ARCHIVED, _UNTOUCHED, _OFTEN = "#", "x", ".", "+"
+_STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: FAINT}
+_REDELIVERED = "bold yellow"
+_NARROWEST = 10
+_NAMES = {
+    Delivery.AVAILABLE: "available",
+    Delivery.ACKNOWLEDGED: "acknowledged",
+    Delivery.ARCHIVED: "archived",
+}
+
+LEGEND: Line = (
+    (_ACKNOWLEDGED, _STYLES[_ACKNOWLEDGED]),
+    (" acknowledged  ", ""),
+    (_ARCHIVED, _STYLES[_ARCHIVED]),
+    (" archived  ", ""),
+    (_UNTOUCHED, _STYLES[_UNTOUCHED]),
+    (" never given back  ", ""),
+    ("1-9", _REDELIVERED),
+    (" given back so often", ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What there is to draw."""
+
+    where: SharePartition
+    topic: str | None
+    """None: nobody knows its name, or it is gone."""
+    state: ShareState
+    end: int | None
+    """Where the topic's partition ends; None where there is no cluster to ask."""
+    progress: PartitionProgress | None = None
+    """What a cluster adds: what the topic has removed, how full the in-flight window is."""
+
+    @property
+    def start(self) -> int:
+        """Where the bar begins: all before is settled, or gone."""
+        told = self.progress.start_offset if self.progress else None
+        return self.state.start_offset if told is None else told
+
+    @property
+    def last(self) -> int:
+        """The last offset that is drawn."""
+        stored = self.state.window_end - 1
+        return stored if self.end is None else max(stored, self.end - 1)
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.state.start_offset == UNDECIDED
+
+    @property
+    def lag(self) -> int | None:
+        if self.end is None or self.is_undecided:
+            return None
+        return sum(one.size for one in self.state.covering(self.start, self.end - 1) if not one.is_settled)
+
+    def ranges(self) -> Iterator[StateRange]:
+        """Everything from the start to the end."""
+        return iter(()) if self.is_undecided else self.state.covering(self.start, self.last)
+
+
+def name_of(where: SharePartition, topic: str | None) -> str:
+    return f"{topic or uuid_text(where.topic_id)}[{where.partition}]"
+
+
+def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[Line]:
+    yield _head(picture)
+    yield from _bar(picture, width)
+    yield _counts(picture)
+    for text in troubles([picture.progress] if picture.progress else []):
+        yield (("    ! ", PROBLEM), (text.partition(": ")[2], PROBLEM))
+    if is_detailed:
+        state = picture.state
+        yield (
+            (f"    state epoch {state.state_epoch}  leader epoch {state.leader_epoch}  ", FAINT),
+            (f"snapshot {state.snapshot_epoch}  updates since {state.updates}", FAINT),
+        )
+        for one in picture.ranges():
+            yield _range(one)
+
+
+def as_json(picture: Picture) -> dict[str, Any]:
+    state = picture.state
+    return {
+        "group": picture.where.group,
+        "topic": picture.topic,
+        "topic_id": uuid_text(picture.where.topic_id),
+        "partition": picture.where.partition,
+        "start_offset": None if picture.is_undecided else picture.start,
+        "end_offset": picture.end,
+        "lag": picture.lag,
+        "removed": picture.progress.removed if picture.progress else 0,
+        "window": _window(picture.progress) if picture.progress else None,
+        "state_epoch": state.state_epoch,
+        "leader_epoch": state.leader_epoch,
+        "snapshot_epoch": state.snapshot_epoch,
+        "updates": state.updates,
+        "complete_count": None if state.complete_count < 0 else state.complete_count,
+        "ranges": [range_json(one) for one in picture.ranges()],
+    }
+
+
+def _window(progress: PartitionProgress) -> dict[str, Any]:
+    """The limit is asked for where more waits behind what is in flight."""
+    return {
+        "span": progress.window_span,
+        "limit": progress.window_limit,
+        "open": progress.window_open,
+        "waiting": progress.waiting,
+        "is_full": progress.is_window_full,
+    }
+
+
+def range_json(one: StateRange) -> dict[str, Any]:
+    return {
+        "first": one.first,
+        "last": one.last,
+        "state": state_name(one.state),
+        "deliveries": one.deliveries,
+    }
+
+
+def state_name(number: int) -> str:
+    """Also of one that is newer than this."""
+    return _NAMES[Delivery(number)] if number in _NAMES else f"state {number}"
+
+
+def _head(picture: Picture) -> Line:
+    start = "not decided yet" if picture.is_undecided else str(picture.start)
+    said = f"  start {start}"
+    if picture.end is not None:
+        said += f"  end {picture.end}"
+    if picture.lag is not None:
+        said += f"  lag {picture.lag}"
+    return (
+        (picture.where.group, "bold"),
+        (f"  {name_of(picture.where, picture.topic)}", "bold cyan"),
+        (said, ""),
+    )
+
+
+def _bar(picture: Picture, width: int) -> Iterator[Line]:
+    first, count = picture.start, picture.last - picture.start + 1
+    if picture.is_undecided or count <= 0:
+        return
+    left, right = f"    {first} ", f" {picture.last}"
+    room = max(_NARROWEST, width - len(left) - len(right))
+    per_sign = -(-count // room)
+    signs = [""] * -(-count // per_sign)
+    weights = [(-1, 0)] * len(signs)
+    for one in picture.ranges():
+        weight, sign = _sign(one)
+        for at in range((one.first - first) // per_sign, (one.last - first) // per_sign + 1):
+            if weight > weights[at]:
+                weights[at], signs[at] = weight, sign
+    yield (
+        (left, FAINT),
+        *((sign, _STYLES.get(sign, _REDELIVERED)) for sign in signs),
+        (right, FAINT),
+        (
+            f"  {per_sign} a sign"
+            if per_sign > 1 and len(left) + len(signs) + len(right) + 16 < width
+            else "",
+            FAINT,
+        ),
+    )
+
+
+def _sign(one: StateRange) -> tuple[tuple[int, int], str]:
+    """How far from settled, and what is drawn."""
+    if one.state == Delivery.ACKNOWLEDGED:
+        return (0, 0), _ACKNOWLEDGED
+    if one.state == Delivery.ARCHIVED:
+        return (1, 0), _ARCHIVED
+    if not one.deliveries:
+        return (2, 0), _UNTOUCHED
+    return (3, one.deliveries), str(one.deliveries) if one.deliveries <= 9 else _OFTEN
+
+
+def _counts(picture: Picture) -> Line:
+    counts: Counter[str] = Counter()
+    for one in picture.ranges():
+        weight, _ = _sign(one)
+        counts[("acknowledged", "archived", "never given back", "given back")[weight[0]]] += one.size
+    text = "  ".join(f"{count} {name}" for name, count in counts.items())
+    return ((f"    {text or 'nothing behind the start'}", ""),)
+
+
+def _range(one: StateRange) -> Line:
+    _, sign = _sign(one)
+    deliveries = f"  deliveries {one.deliveries}" if one.deliveries else ""
+    return (
+        (f"    {span(one.first, one.last):>16}  ", ""),
+        (sign, _STYLES.get(sign, _REDELIVERED)),
+        (f" {state_name(one.state)}{deliveries}", ""),
+    )

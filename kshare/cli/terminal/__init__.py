@@ -1,0 +1,1 @@
+"""What all commands show things with: lines, tables, colours, keys, wording."""

@@ -1,0 +1,35 @@
+"""Arguments that several commands take: topics with partitions, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+Topics = dict[str, list[int] | None]
+"""Names of topics, and which of their partitions; None is all of them."""
+
+
+def chosen_topics(written: Sequence[str]) -> Topics | None:
+    """orders, or orders:0,1 as in Kafka's tool."""
+    chosen: Topics = {}
+    for one in written:
+        name, colon, numbers = one.partition(":")
+        if name in chosen:
+            raise typer.BadParameter(f"--topic {name} is given twice")
+        try:
+            chosen[name] = [int(number) for number in numbers.split(",")] if colon else None
+        except ValueError:
+            raise typer.BadParameter(f"--topic {one}: partitions are numbers, as in orders:0,1") from None
+    return chosen or None
+
+
+def settings(written: Sequence[str]) -> dict[str, str | None]:
+    """name=value"""
+    changes: dict[str, str | None] = {}
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{one!r} should be name=value")
+        changes[name] = value
+    return changes

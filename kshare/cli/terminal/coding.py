@@ -1,0 +1,14 @@
+"""How bytes are written as text, for `kshare decode` and `kshare encode`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Coding(StrEnum):
+    """How the bytes are written down."""
+
+    HEX = "hex"
+    BASE64 = "base64"
+    ESCAPED = "escaped"
+    BINARY = "binary"

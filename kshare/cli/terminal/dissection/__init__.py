@@ -1,0 +1,1 @@
+"""Dissected messages on the screen."""

@@ -1,0 +1,34 @@
+"""Names of APIs on the command line: completed, looked up, and suggested when misspelt."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from kshare.cli.terminal.failure import Failure
+
+
+def api_names(incomplete: str) -> list[str]:
+    """For completion in the shell."""
+    from kshare.dissect.fields import index
+
+    names = (name.removesuffix("Request") for name in index.REQUESTS.values())
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def api_key(text: str) -> int:
+    """An API by number or name, of the request or without it: `78`, `ShareFetch`, `ShareFetchRequest`."""
+    from kshare.dissect.fields import index
+
+    if text.isdecimal() and int(text) in index.REQUESTS:
+        return int(text)
+    names = {name.removesuffix("Request").lower(): key for key, name in index.REQUESTS.items()}
+    key = names.get(text.lower().removesuffix("request").removesuffix("response"))
+    if key is None:
+        raise Failure(f"no API is called {text!r}{nearest(text, [*index.REQUESTS.values()], 'Request')}")
+    return key
+
+
+def nearest(text: str, names: list[str], suffix: str) -> str:
+    """The end of an error message: the most similar name, if any is similar."""
+    near = get_close_matches(text, [name.removesuffix(suffix) for name in names], 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,100 @@
+"""The tree: a line a field, with the range of its bytes, its value and what that means.
+
+Decides which spans say something by themselves: lengths, counts and empty tags are left to the hex view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
+from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
+from kshare.cli.terminal.screen import Screen
+from kshare.dissect import Span
+
+_FRAMING = ("length", "count", "presence")
+_RANGE_WIDTH = 11
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a span's offsets count from: the input, or what compressed bytes unpacked to."""
+
+    start: int
+    width: int
+    is_unpacked: bool = False
+
+    def range(self, span: Span) -> str:
+        first = self.start + span.offset
+        sign = "+" if self.is_unpacked else ""
+        if span.length < 2:
+            return f"{sign}{first}" if span.length else ""
+        return f"{sign}{first}-{first + span.length - 1}"
+
+
+def draw_tree(screen: Screen, span: Span, start: int) -> None:
+    last = str(start + span.end)
+    for depth, one, place in _lines(span, 0, _Place(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
+        _draw(screen, one, depth, place)
+
+
+def _lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, Span, _Place]]:
+    """Spans that get a line."""
+    if span.kind == "tags" and span.is_complete and len(span.parts) == 1:
+        return
+    if span.path:
+        yield depth, span, place
+        depth += 1
+    for part in span.parts:
+        if part.kind in _FRAMING and not part.problem:
+            continue
+        if part.path == span.path and not part.parts:  # the content of a string: its line is there already
+            yield from _inner_lines(part, depth, place)
+            continue
+        yield from _lines(part, depth, place)
+    if not span.parts:
+        yield from _inner_lines(span, depth, place)
+
+
+def _inner_lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, Span, _Place]]:
+    """What was unpacked, or was read out of a record's key or value."""
+    if span.inflated is None:
+        return
+    is_stored_plain = span.kind == "bytes"
+    inner = (
+        replace(place, start=place.start + span.offset) if is_stored_plain else _Place(0, place.width, True)
+    )
+    for part in span.inflated.root.parts:
+        is_body = part.path == span.path
+        for one in part.parts if is_body else [part]:
+            yield from _lines(one, depth, inner)
+
+
+def _draw(screen: Screen, span: Span, depth: int, place: _Place) -> None:
+    inner = _content(span)
+    name = span.name or span.kind
+    parts = [(place.range(span).ljust(place.width), FAINT), ("  " * depth, ""), (name, NAME)]
+    if _has_value(span):
+        parts += [(" ", ""), (value_text(span), style_of(inner))]
+    elif span.kind.startswith("[]") and span.is_complete:
+        parts += [(f" {'null' if span.value is None else f'({span.value})'}", FAINT)]
+    elif span.kind not in (name, "unread"):
+        parts += [(f" {span.kind}", FAINT)]
+    if note := about(span) or about(inner):
+        parts += [("  ", ""), (note, PROBLEM if span.problem or span.kind == "unread" else NOTE)]
+    screen.line(*parts)
+
+
+def _content(span: Span) -> Span:
+    """Strings and bytes with a length: the part that is not the length."""
+    for part in span.parts:
+        if part.path == span.path and not part.parts:
+            return part
+    return span
+
+
+def _has_value(span: Span) -> bool:
+    if span.kind == "unread" or not span.is_complete:
+        return False
+    return not span.parts or span.kind in ("string", "bytes") or (span.kind == "records" and not span.value)

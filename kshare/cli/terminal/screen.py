@@ -1,0 +1,108 @@
+"""Lines for whoever reads them: coloured and cut to the window on a terminal, plain and whole everywhere else.
+
+Decides when there are colours (NO_COLOR and FORCE_COLOR are heeded). Escape sequences in data never reach a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from kshare.cli.terminal.failure import ClosedPipe
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+Part = tuple[str, str]
+"""Text and the style that it has."""
+
+
+class Screen:
+    """Standard output."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self.is_plain = not self._console.is_terminal
+        self.width = self._console.width
+        self._drawing: Live | None = None
+
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether `redraw` replaces what it drew before."""
+        return self._drawing is not None
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """On a terminal, while this lasts; everywhere else nothing can be taken back."""
+        if self.is_plain:
+            yield
+            return
+        from rich.live import Live
+
+        with Live(console=self._console, auto_refresh=False) as self._drawing:
+            try:
+                yield
+            finally:
+                self._drawing = None
+
+    def redraw(self, lines: Iterable[Sequence[Part]]) -> None:
+        """As much as fits into the window."""
+        assert self._drawing is not None
+        rows = [Text.assemble(*_harmless(parts), no_wrap=True, overflow="ellipsis") for parts in lines]
+        self._drawing.update(Group(*rows), refresh=True)
+
+    def line(self, *parts: Part) -> None:
+        if self.is_plain:
+            self.text("".join([text for text, _ in parts]).rstrip() + "\n")
+            return
+        text = Text.assemble(*_harmless(parts))
+        text.rstrip()
+        try:
+            self._console.print(text, no_wrap=True, overflow="ellipsis")
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+    def paragraph(self, first: Part, text: str, margin: int) -> None:
+        """Wrapped beside its first part, not cut; in a pipe one line as all others."""
+        if self.is_plain:
+            self.text(f"{first[0]}{text}\n")
+            return
+        ((shown, style),) = _harmless([first])
+        harmless = "".join(part for part, _ in _harmless([(text, "")]))
+        rows = wrap(harmless, max(self.width - margin, 20), break_on_hyphens=False) or [""]
+        for index, row in enumerate(rows):
+            self.whole((shown if index == 0 else " " * margin, style), (row, ""))
+
+    def whole(self, *parts: Part) -> None:
+        """Longer than the window if need be: what is to be copied mustn't be cut."""
+        if self.is_plain:
+            self.line(*parts)
+            return
+        try:
+            self._console.print(Text.assemble(*_harmless(parts)), soft_wrap=True)
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+    def text(self, text: str) -> None:
+        """As it is."""
+        try:
+            sys.stdout.write(text)
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+    def done(self) -> None:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+
+def _harmless(parts: Iterable[Part]) -> Iterable[Part]:
+    for text, style in parts:
+        yield "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text), style

@@ -1,0 +1,68 @@
+"""Rows in columns, as wide as what is in them; or the same rows as JSON.
+
+Decides what becomes of a last column that the terminal is too narrow for: it goes on below, beside the others if there
+is room, so that nothing of it is cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from textwrap import wrap
+from typing import Any
+
+from kshare.cli.terminal.screen import Part, Screen
+
+_GAP = "  "
+_INDENT = " " * 4
+_NARROWEST = 8
+"""Columns that wrapped text needs at least to be read."""
+
+
+def show(
+    screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
+) -> None:
+    """As `lines` has them."""
+    for line in lines(screen, heads, rows, numbers):
+        screen.line(line)
+
+
+def lines(
+    screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
+) -> Iterator[Part]:
+    """`numbers` are the heads of columns that are set to the right; None is shown as a dash."""
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
+    for index, row in enumerate([list(heads), *cells]):
+        style = "bold" if index == 0 else ""
+        parts = [
+            text.rjust(width) if head in numbers else text.ljust(width)
+            for text, width, head in zip(row, widths, heads, strict=True)
+        ]
+        for line in [_GAP.join(parts)] if screen.is_plain else _folded(parts, screen.width):
+            yield line, style
+
+
+def _folded(parts: Sequence[str], width: int) -> Iterator[str]:
+    """One line if all fits, else the last part wrapped."""
+    *others, last = parts
+    first = _GAP.join([*others, ""]) if others else ""
+    last = last.rstrip()
+    room = width - len(first)
+    if len(last) <= room:
+        yield first + last
+    elif room >= _NARROWEST:
+        for index, row in enumerate(wrap(last, room)):
+            yield (first if index == 0 else " " * len(first)) + row
+    else:
+        yield first
+        yield from wrap(last, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+
+
+def show_json(screen: Screen, value: object) -> None:
+    screen.text(json.dumps(value, indent=2, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value)

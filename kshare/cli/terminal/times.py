@@ -1,0 +1,25 @@
+"""Times as commands read and show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import typer
+
+
+def written_time(option: str, text: str) -> datetime:
+    """In UTC if it names no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option} {text}: write it as 2026-01-31T12:00:00") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def iso_time(milliseconds: int) -> str:
+    """In UTC; - for none, or one that no calendar holds."""
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return "-" if milliseconds < 0 else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,140 @@
+"""A network capture on the screen: packets → connections → exchanges → lines.
+
+Decides what is said at the end of what a capture lacks, and what in it isn't Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kshare.capture import CaptureReader, Closed, Lost, Streams, UnreadPacketError, segment_of
+from kshare.capture.link import Event
+from kshare.capture.packet import Packet
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.traffic.captured_connection import CapturedTalk, Kind, Servers
+from kshare.cli.terminal.traffic.view import Show, TrafficView
+from kshare.cli.terminal.wording import counted_large
+from kshare.errors import CaptureError
+from kshare.traffic import Exchange, Watch
+
+
+def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: Show) -> None:
+    screen = Screen()
+    traffic = CapturedTraffic(TrafficView(screen, show), ports)
+    reader = CaptureReader()
+    damage: CaptureError | None = None
+    try:
+        for chunk in chunks:
+            for packet in reader.feed(chunk):
+                traffic.packet(packet)
+            screen.done()
+        reader.finish()
+    except CaptureError as problem:
+        if not traffic.packets:
+            raise Failure(f"{name}: {problem}") from None
+        damage = problem
+    traffic.end(screen, is_json=show.is_json)
+    if damage:
+        raise Failure(f"{name}: {damage}")
+
+
+class CapturedTraffic:
+    """All of a capture. Memory is taken by what is under way, not by what was."""
+
+    def __init__(self, view: TrafficView, ports: list[int]) -> None:
+        self.packets = 0
+        self._view = view
+        self._ports = frozenset(ports)
+        self._servers = Servers(self._ports)
+        self._watch = Watch()
+        self._streams = Streams()
+        self._talks: dict[int, CapturedTalk] = {}
+        self._kinds: Counter[Kind] = Counter()
+        self._unread: Counter[str] = Counter()
+        self._lost_bytes = 0
+        self._unanswered = 0
+        self._now = 0.0
+
+    def packet(self, packet: Packet) -> None:
+        self.packets += 1
+        self._now = max(self._now, packet.time)
+        try:
+            segment = segment_of(packet)
+        except UnreadPacketError as unread:
+            self._unread[str(unread)] += 1
+            return
+        if segment is None:
+            return
+        if self._ports and self._ports.isdisjoint((segment.source[1], segment.target[1])):
+            return
+        for event in self._streams.feed(segment, packet.time):
+            self._hear(event)
+
+    def end(self, screen: Screen, *, is_json: bool) -> None:
+        for event in self._streams.finish(self._now):
+            self._hear(event)
+        self._view.findings(self._watch.finish(self._now))
+        self._view.summary(self._watch.summary)
+        if is_json:
+            screen.text(json.dumps(self._form()) + "\n")
+        for note in self._notes():
+            self._view.note(note)
+        self._view.unnamed()
+        screen.done()
+
+    def _hear(self, event: Event) -> None:
+        number = event.link.number
+        if isinstance(event, Closed):
+            self._close(self._talks.pop(number, None), event)
+            return
+        talk = self._talks.get(number)
+        if talk is None:
+            talk = self._talks[number] = CapturedTalk(event.link, self._servers)
+        if isinstance(event, Lost):
+            self._lost_bytes += event.size
+        if done := talk.hear(event):
+            self._show(done)
+
+    def _close(self, talk: CapturedTalk | None, event: Closed) -> None:
+        if talk is None:
+            return
+        self._kinds[talk.kind] += 1
+        left = talk.end(event.time)
+        if event.is_cut:
+            self._unanswered += len(left)
+            return
+        self._show(left)
+        if talk.connection:
+            self._view.findings(self._watch.connection_closed(talk.connection, event.time))
+
+    def _show(self, exchanges: list[Exchange]) -> None:
+        for exchange in exchanges:
+            self._view.show(self._watch.see(exchange))
+
+    def _form(self) -> dict[str, object]:
+        return {
+            "type": "capture",
+            "packets": self.packets,
+            "unread": dict(self._unread),
+            "connections": {kind.name.lower(): self._kinds[kind] for kind in Kind},
+            "lostBytes": self._lost_bytes,
+            "unanswered": self._unanswered,
+        }
+
+    def _notes(self) -> Iterator[str]:
+        """What somebody who misses something should know."""
+        for reason, count in self._unread.items():
+            yield f"{counted_large(count, 'packet')} could not be read: {reason}"
+        kinds = self._kinds
+        if count := kinds[Kind.ENCRYPTED]:
+            encrypted = counted_large(count, "connection")
+            yield f"{encrypted} encrypted (TLS): nothing of it can be read; kshare trace can do TLS"
+        if count := kinds[Kind.FOREIGN] + kinds[Kind.UNCLEAR]:
+            yield f"{counted_large(count, 'connection')} without anything of Kafka's"
+        if self._lost_bytes:
+            yield f"{self._lost_bytes:,} bytes are missing in the capture: what they belong to isn't shown"
+        if self._unanswered:
+            yield f"{counted_large(self._unanswered, 'request')} had no answer yet when the capture ended"

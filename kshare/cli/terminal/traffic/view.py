@@ -1,0 +1,221 @@
+"""Traffic on the screen, the same for `kshare trace` and `kshare pcap`: lines, trees, JSON, and what the linter says.
+
+Whoever shows something here says when it is to leave, by `flush`. Credentials never show, whatever is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+
+from rich.cells import cell_len
+
+from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
+from kshare.cli.terminal.dissection.internal_records import explain_records
+from kshare.cli.terminal.dissection.masking import mask
+from kshare.cli.terminal.dissection.tree_view import draw_tree
+from kshare.cli.terminal.screen import Part, Screen
+from kshare.cli.terminal.traffic.summary import show_summary, summary_form
+from kshare.cli.terminal.wording import counted_large
+from kshare.dissect import Dissection, as_json, dissect_request, dissect_response
+from kshare.protocol.json_form import uuid_text
+from kshare.traffic import Exchange, Filter, Finding, Level, Sight
+from kshare.traffic.forms import exchange_form, finding_form
+from kshare.traffic.names import Names
+from kshare.traffic.summary import Summary
+
+_STYLES = {
+    "plain": "",
+    "faint": FAINT,
+    "name": NAME,
+    "acquired": "cyan",
+    "acknowledged": "green",
+    "error": PROBLEM,
+}
+_LEVELS = {Level.FORBIDDEN: PROBLEM, Level.HARMFUL: "bold yellow"}
+_SHORT_ID = 8
+_BETWEEN = ("  ", "")
+_INDENT = " " * 13
+_DATE = len("2026-11-21 ")
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What is wanted."""
+
+    filter: Filter = field(default_factory=Filter)
+    is_json: bool = False
+    is_verbose: bool = False
+    only_findings: bool = False
+
+
+class TrafficView:
+    def __init__(self, screen: Screen, show: Show) -> None:
+        self._screen = screen
+        self._show = show
+        self._unnamed: Counter[bytes] = Counter()
+        """Exchanges that weren't shown as their topics' names weren't known, by topic."""
+        self._names: Names | None = None
+
+    def begin(self, listen: str, cluster: str) -> None:
+        """Says where clients are to connect to."""
+        if self._show.is_json:
+            self._json({"type": "listening", "address": listen, "cluster": cluster})
+        else:
+            self._screen.line((f"clients of {cluster} connect to ", FAINT), (listen, NAME))
+            self._screen.line(("Ctrl-C ends it with a summary", FAINT))
+        self._screen.done()
+
+    def show(self, sight: Sight) -> None:
+        show = self._show
+        if not show.only_findings:
+            self._choose(sight)
+        if sight.findings:
+            self.findings(sight.findings)
+
+    def _choose(self, sight: Sight) -> None:
+        show = self._show
+        if show.filter.wants(sight.exchange, sight.told, sight.names):
+            if show.is_json:
+                self._write_json(sight)
+            else:
+                self._draw(sight)
+        elif unnamed := show.filter.unnamed(sight.exchange, sight.told, sight.names):
+            self._unnamed.update(unnamed)
+            self._names = sight.names
+
+    def flush(self) -> None:
+        """All that was shown so far is sent to whoever watches."""
+        self._screen.done()
+
+    def findings(self, findings: Iterable[Finding]) -> None:
+        for one in findings:
+            if self._show.is_json:
+                self._json(finding_form(one))
+            else:
+                self._line(*_finding_parts(one))
+
+    def note(self, text: str) -> None:
+        """Something that is no traffic."""
+        if self._show.is_json:
+            self._json({"type": "note", "text": text})
+        else:
+            self._screen.line((text, FAINT))
+        self._screen.done()
+
+    def unnamed(self) -> None:
+        """Says what `--topic` may have left out: exchanges that name a topic by its id alone."""
+        if self._names is None:
+            return
+        wanted = self._show.filter.topics
+        told = {topic_id: self._names.name(topic_id) for topic_id in self._unnamed}
+        for topic_id, count in self._unnamed.most_common():
+            name, uuid = told[topic_id], uuid_text(topic_id)
+            exchanges = counted_large(count, "exchange")
+            if name is None:
+                text = f"{exchanges} of topic id {uuid} not shown: nothing that was seen says its name"
+            elif name in wanted:
+                text = f"{exchanges} of {name} not shown: they came before its name was said"
+            else:
+                continue
+            self.note(f"{text}; --topic {uuid} shows them")
+
+    def summary(self, summary: Summary) -> None:
+        if self._show.is_json:
+            self._json(summary_form(summary))
+        else:
+            show_summary(self._screen, summary)
+        self._screen.done()
+
+    # --- one exchange
+
+    def _draw(self, sight: Sight) -> None:
+        exchange = sight.exchange
+        parts = sight.line
+        if not self._screen.is_plain:
+            parts = [(text, _STYLES[kind]) for text, kind in parts]
+        self._line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
+        if not self._show.is_verbose:
+            return
+        if exchange.is_token:
+            self._screen.line(("  a SASL token, masked", FAINT))
+            return
+        for side, reading in _readings(exchange).items():
+            self._screen.line((f"{side}  {reading.root.length} bytes", FAINT))
+            draw_tree(self._screen, reading.root, 0)
+
+    def _write_json(self, sight: Sight) -> None:
+        form = exchange_form(sight.exchange, sight.turn, sight.told, sight.names)
+        if self._show.is_verbose:
+            for side, reading in _readings(sight.exchange).items():
+                form[side] = as_json(reading)
+        self._json(form)
+
+    def _line(self, *parts: Part) -> None:
+        """What a terminal is too narrow for goes on below."""
+        if self._screen.is_plain:
+            self._screen.line(*parts)
+            return
+        for line in _folded(parts, self._screen.width):
+            self._screen.line(*line)
+
+    def _json(self, form: object) -> None:
+        self._screen.text(json.dumps(form, ensure_ascii=not self._screen.is_plain) + "\n")
+
+
+def _readings(exchange: Exchange) -> dict[str, Dissection]:
+    """`request` and `response`, as far as there are schemas for them; without secrets."""
+    found: dict[str, Dissection] = {}
+    if exchange.request is None:
+        return found
+    copy = bytearray(exchange.request_frame)
+    found["request"] = _prepared(dissect_request(copy, is_sized=False), copy)
+    if exchange.response_frame is not None:
+        copy = bytearray(exchange.response_frame)
+        reading = dissect_response(copy, exchange.api_key, exchange.version, is_sized=False)
+        found["response"] = _prepared(reading, copy)
+    return found
+
+
+def _prepared(reading: Dissection, copy: bytearray) -> Dissection:
+    mask(reading, copy)
+    explain_records(reading)
+    return reading
+
+
+def _finding_parts(finding: Finding) -> list[Part]:
+    often = f" (the {finding.count}th time)" if finding.count > 1 else ""
+    style = _LEVELS[finding.level]
+    who = f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}"
+    return [
+        (f"{_clock(finding.time)} ", FAINT),
+        (f"! {finding.rule}", style),
+        _BETWEEN,
+        (who, ""),
+        _BETWEEN,
+        (f"{finding.text}{often}", style.removeprefix("bold ")),
+    ]
+
+
+def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
+    """Lines that begin between parts, never in one; the first may be as long as it likes."""
+    line: list[Part] = []
+    used = 0
+    for is_gap, group in groupby(parts, lambda part: part[0] == _BETWEEN[0]):
+        block = list(group)
+        length = sum(cell_len(text) for text, _ in block)
+        if not is_gap and line and used + length > width and used > len(_INDENT):
+            yield line
+            line, used = [(_INDENT, "")], len(_INDENT)
+        line += block
+        used += length
+    yield line
+
+
+def _clock(time: float) -> str:
+    """The time of day here, to the millisecond."""
+    return datetime.fromtimestamp(time).isoformat(" ", "milliseconds")[_DATE:]

@@ -1,0 +1,128 @@
+"""What `kshare top` does: takes readings again and again, and shows them; once, as JSON, or on a live screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import anyio
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.keyboard import key_by_key, keys
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.top.board import Board, notes_height
+from kshare.cli.top.collect import Collector
+from kshare.cli.top.figures import Figures, View, figures
+from kshare.errors import KshareError
+from kshare.net.addresses import format_address
+
+_PLAIN_WIDTH = 1000
+_LOOK_S = 0.25
+"""How soon a window of another size is noticed."""
+
+
+def run_top(
+    cluster: Cluster,
+    groups: Sequence[str],
+    view: View,
+    sort: str | None,
+    interval: float,
+    is_once: bool,
+    is_json: bool,
+) -> None:
+    board = Board(format_address(cluster.settings.bootstrap[0]), view, sort, interval)
+    is_live = sys.stdin.isatty() and sys.stdout.isatty() and not is_once and not is_json
+
+    async def work(router: Router) -> None:
+        collector = Collector(router, groups)
+        if is_live:
+            await _live(collector, board, interval)
+        elif is_once or not is_json:
+            await _once(collector, board, interval, is_json)
+        else:
+            await _stream(collector, interval)
+
+    cluster.run_routed(work)
+
+
+async def _once(collector: Collector, board: Board, interval: float, is_json: bool) -> None:
+    """Two readings, for the rates."""
+    before = await collector.read()
+    await anyio.sleep(interval)
+    found = figures(await collector.read(), before)
+    screen = Screen()
+    if is_json:
+        screen.text(json.dumps(_form(found), indent=2) + "\n")
+    else:
+        width = _PLAIN_WIDTH if screen.is_plain else screen.width
+        height = len(found.rows[board.view]) + 4 + notes_height(found)
+        head, *body, _ = board.lines(found, width, height)
+        for line in (head, *body):
+            text = "".join(part for part, _ in line).rstrip()
+            if text:
+                screen.line((" ".join(text.split()) if line is head else text, ""))
+    screen.done()
+
+
+async def _stream(collector: Collector, interval: float) -> None:
+    """One line of JSON a reading."""
+    screen, before = Screen(), None
+    while True:
+        now = await collector.read()
+        screen.text(json.dumps(_form(figures(now, before))) + "\n")
+        screen.done()
+        before = now
+        await anyio.sleep(interval)
+
+
+async def _live(collector: Collector, board: Board, interval: float) -> None:
+    """Until the user has enough. A cluster that doesn't answer is told, and asked again."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    before, now = None, await collector.read()
+    shown, trouble = figures(now, None), None
+    with key_by_key(), Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def draw() -> None:
+            lines = board.lines(shown, console.width, console.height, trouble)
+            live.update(Group(*(Text.assemble(*line, no_wrap=True) for line in lines)), refresh=True)
+
+        async def listen() -> None:
+            async for key in keys():
+                board.press(key)
+                draw()
+                if board.is_over:
+                    break
+            tasks.cancel_scope.cancel()
+
+        async def mind_the_size() -> None:
+            size = console.size
+            while True:
+                await anyio.sleep(_LOOK_S)
+                if console.size != size:
+                    size = console.size
+                    draw()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            tasks.start_soon(mind_the_size)
+            draw()
+            while True:
+                await anyio.sleep(interval)
+                if board.is_held:
+                    continue
+                try:
+                    before, now = now, await collector.read()
+                except KshareError as error:
+                    trouble = str(error)
+                else:
+                    shown, trouble = figures(now, before), None
+                draw()
+
+
+def _form(found: Figures) -> dict[str, object]:
+    return {"time": found.time, **{view.value: rows for view, rows in found.rows.items()}}

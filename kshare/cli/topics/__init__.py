@@ -1,0 +1,1 @@
+"""`kshare topics`: topics listed, created and deleted."""

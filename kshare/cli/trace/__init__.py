@@ -1,0 +1,1 @@
+"""`kshare trace`: traffic seen by a proxy between clients and brokers."""

@@ -1,0 +1,60 @@
+"""A capture of what a proxy saw: frames become packets of connections that look as if there had been no proxy.
+
+Decides what a file may hold: everything but credentials, whose bytes are asterisks.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from kshare.capture import CaptureWriter
+from kshare.cli.terminal.dissection.masking import holds_secrets, mask
+from kshare.dissect import dissect_request, dissect_response
+from kshare.traffic import Frame
+
+_SIZE_BYTES = 4
+
+
+class TrafficCapture:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer = CaptureWriter(file.write)
+
+    def connect(self, client: tuple[str, int], server: tuple[str, int], time: float) -> CapturedConnection:
+        return CapturedConnection(self._file, self._writer, client, server, time)
+
+
+class CapturedConnection:
+    def __init__(
+        self,
+        file: BinaryIO,
+        writer: CaptureWriter,
+        client: tuple[str, int],
+        server: tuple[str, int],
+        time: float,
+    ) -> None:
+        self._file = file
+        self._written = writer.connect(client, server, time)
+
+    def frame(self, frame: Frame) -> None:
+        data = b"".join((len(frame.data).to_bytes(_SIZE_BYTES, "big"), _masked(frame)))
+        send = self._written.client_sends if frame.is_request else self._written.server_sends
+        send(data, frame.time)
+
+    def close(self, time: float, *, by_client: bool) -> None:
+        self._written.close(time, by_client=by_client)
+        self._file.flush()
+
+
+def _masked(frame: Frame) -> bytes | bytearray | memoryview:
+    if frame.is_token:
+        return b"*" * len(frame.data)
+    if not holds_secrets(frame.api_key):
+        return frame.data
+    data = bytearray(frame.data)
+    if frame.is_request:
+        reading = dissect_request(data, is_sized=False)
+    else:
+        reading = dissect_response(data, frame.api_key, frame.version, is_sized=False)
+    mask(reading, data)
+    return data

@@ -1,0 +1,51 @@
+"""Options of `kshare trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.terminal.traffic.options import Apis, Errors, Groups, Json, Lint, Topics, Verbose, make_show
+
+
+def trace(
+    server: Server = None,
+    properties: Properties = None,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where clients find this proxy; the brokers get the ports behind it.",
+        ),
+    ] = "127.0.0.1:19092",
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            "--write",
+            "-w",
+            metavar="FILE",
+            help="Also write all of it to a capture (pcapng), for kshare pcap and Wireshark.",
+        ),
+    ] = None,
+    apis: Apis = None,
+    topics: Topics = None,
+    groups: Groups = None,
+    errors: Errors = None,
+    is_verbose: Verbose = False,
+    is_json: Json = False,
+    only_findings: Lint = False,
+) -> None:
+    """Show what clients and brokers say to each other, as a proxy between them.
+
+    Clients are given the address of this proxy instead of the cluster's; all brokers are then found through it. TLS
+    and SASL towards the cluster are in --command-config; clients speak plainly, and may log in by SASL themselves.
+    Ctrl-C ends it with a summary. Passwords are masked, in captures too.
+    """
+    from kshare.cli.cluster.connection import Cluster
+    from kshare.cli.trace.run import run_trace
+
+    show = make_show(apis, topics, groups, errors, is_verbose, is_json, only_findings)
+    run_trace(Cluster(server, properties), listen, write, show)

@@ -1,0 +1,167 @@
+"""What `kshare trace` does: a proxy whose traffic goes to the screen, and to a capture if one is asked for.
+
+Decides how it ends: at Ctrl-C with a summary, at a closed pipe without a word.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import time
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.traffic.view import Show, TrafficView
+from kshare.cli.trace.capture_writer import TrafficCapture
+from kshare.errors import ConnectionLost, KshareError
+from kshare.net.addresses import Address, format_address, parse_addresses
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.trace import Proxy
+from kshare.trace.relay import Endpoint
+from kshare.traffic import Connection, Conversation, Exchange, Watch
+
+
+def run_trace(cluster: Cluster, listen: str, write: Path | None, show: Show) -> None:
+    settings = cluster.settings
+    where = _parse_listen(listen)
+    with ExitStack() as files:
+        capture = TrafficCapture(files.enter_context(write.open("wb"))) if write else None
+        anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where)
+
+
+def _parse_listen(text: str) -> Address:
+    """As addresses are elsewhere; port 0 stands for any that is free."""
+    host, _, port = text.rpartition(":")
+    is_any = port == "0"
+    addresses = parse_addresses(f"{host}:1" if is_any else text)
+    if len(addresses) != 1:
+        raise Failure("--listen takes one address")
+    return (addresses[0][0], 0) if is_any else addresses[0]
+
+
+async def _trace(
+    view: TrafficView, capture: TrafficCapture | None, settings: NetSettings, listen: Address
+) -> None:
+    tracer = Tracer(view, capture)
+    await tracer.run(settings, listen)
+    if tracer.failure:
+        raise tracer.failure
+
+
+class Tracer:
+    """Watches the proxy. The first failure of whatever it does with what it sees ends all."""
+
+    def __init__(self, view: TrafficView, capture: TrafficCapture | None) -> None:
+        self.failure: Exception | None = None
+        self.capture = capture
+        self._view = view
+        self._watch = Watch()
+        self._connections = 0
+        self._scope = anyio.CancelScope()
+
+    async def run(self, settings: NetSettings, listen: Address) -> None:
+        async with anyio.create_task_group() as tasks:
+            with self._scope:
+                await tasks.start(self._end_at_signal)
+                tasks.start_soon(self._knock, settings)
+                await self._begin(tasks, Proxy(settings, listen, self), settings)
+                await anyio.sleep_forever()
+            tasks.cancel_scope.cancel()
+        if self.failure is None:
+            self.attempt(self._end)
+
+    async def _knock(self, settings: NetSettings) -> None:
+        """Who isn't let in hears of it now, not when the first client comes. A cluster that isn't there may come."""
+        try:
+            async with Pool(settings) as pool:
+                await pool.connection(None)
+        except ConnectionLost:
+            return
+        except KshareError as failure:
+            self.failure = failure
+            self._scope.cancel()
+
+    async def _begin(self, tasks: TaskGroup, proxy: Proxy, settings: NetSettings) -> None:
+        try:
+            address = await tasks.start(proxy.run)
+        except KshareError as failure:
+            self.failure = failure
+            self._scope.cancel()
+            return
+        cluster = ",".join(map(format_address, settings.bootstrap))
+        self.attempt(partial(self._view.begin, format_address(address), cluster))
+
+    def opened(self, client: Endpoint, server: Endpoint, name: str, time: float) -> TracedConnection:
+        self._connections += 1
+        connection = Connection(self._connections, format_address(client), name)
+        return TracedConnection(self, connection, client, server, time)
+
+    def note(self, text: str) -> None:
+        self.attempt(partial(self._view.note, text))
+
+    def see(self, exchanges: list[Exchange]) -> None:
+        for exchange in exchanges:
+            self._view.show(self._watch.see(exchange))
+        if exchanges:
+            self._view.flush()
+
+    def closed(self, connection: Connection, time: float) -> None:
+        self._view.findings(self._watch.connection_closed(connection, time))
+        self._view.flush()
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """The proxy goes on until it is told to end, whatever happens here."""
+        if self.failure is None:
+            try:
+                work()
+            except Exception as failure:
+                self.failure = failure
+                self._scope.cancel()
+
+    def _end(self) -> None:
+        self._view.findings(self._watch.finish(time()))
+        self._view.summary(self._watch.summary)
+        self._view.unnamed()
+
+    async def _end_at_signal(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                self._scope.cancel()
+                return
+
+
+class TracedConnection:
+    """The tap on one connection."""
+
+    def __init__(
+        self, tracer: Tracer, connection: Connection, client: Endpoint, server: Endpoint, time: float
+    ) -> None:
+        self._tracer = tracer
+        self._connection = connection
+        capture = tracer.capture
+        self._written = capture.connect(client, server, time) if capture else None
+        self._talk = Conversation(connection, on_frame=self._written.frame if self._written else None)
+
+    def client_sends(self, data: bytes | memoryview, time: float) -> None:
+        self._tracer.attempt(lambda: self._tracer.see(self._talk.client_sends(data, time)))
+
+    def server_sends(self, data: bytes | memoryview, time: float) -> None:
+        self._tracer.attempt(lambda: self._tracer.see(self._talk.server_sends(data, time)))
+
+    def closed(self, time: float, *, by_client: bool) -> None:
+        self._tracer.attempt(lambda: self._end(time, by_client))
+
+    def _end(self, time: float, by_client: bool) -> None:
+        self._tracer.see(self._talk.end(time))
+        self._tracer.closed(self._connection, time)
+        if self._written:
+            self._written.close(time, by_client=by_client)

@@ -1,0 +1,152 @@
+"""`kshare broker`: what may be chosen, what is refused, and what it needn't load before it listens."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kshare.protocol.messages import DescribeConfigsRequest, MetadataRequest
+from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
+from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, python
+from tests.helpers.plain_client import PlainClient, plain_client
+
+_BROKER = 4
+IN_USE = os.strerror(errno.EADDRINUSE)
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
+    """The program and the addresses that it says it listens on."""
+    command = [*KSHARE, "broker", "--port", "0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            said, _, addresses = process.stdout.readline().partition(" on ")
+            assert said == "listening"
+            found = [address.rpartition(":") for address in addresses.split(",")]
+            yield process, [(host, int(port)) for host, _, port in found]
+        finally:
+            process.kill()
+
+
+def topics(client: PlainClient) -> dict[str | None, int]:
+    found = client.ask(MetadataRequest(topics=None)).topics
+    return {topic.name: len(topic.partitions) for topic in found}
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_it_has_the_topics_and_settings_and_ends_when_told_to(end: signal.Signals) -> None:
+    chosen = ("--topic", "orders:3", "--topic", "one", "--setting", "message.max.bytes=2000")
+    with running(*chosen) as (process, (address,)):
+        with plain_client(address) as client:
+            assert topics(client) == {"orders": 3, "one": 1}
+            resources = [DescribeConfigsResource(_BROKER, "1", ["message.max.bytes"])]
+            (result,) = client.ask(DescribeConfigsRequest(resources)).results
+            assert [entry.value for entry in result.configs] == ["2000"]
+        process.send_signal(end)
+        assert process.wait(DEADLINE) == 0
+
+
+def test_what_tests_choose_most_often_has_options_of_its_own() -> None:
+    names = ["group.share.min.record.lock.duration.ms", "auto.create.topics.enable"]
+    for chosen, expected in (
+        ((), ["15000", "true"]),
+        (("--min-lock-ms", "200", "--no-auto-create-topics"), ["200", "false"]),
+        (("--min-lock-ms", "200", "--setting", f"{names[0]}=300"), ["200", "true"]),
+    ):
+        with running(*chosen) as (_, (address,)), plain_client(address) as client:
+            resources = [DescribeConfigsResource(_BROKER, "1", names)]
+            (result,) = client.ask(DescribeConfigsRequest(resources)).results
+            found = {entry.name: entry.value for entry in result.configs}
+            assert [found[name] for name in names] == expected
+
+
+def test_metrics_are_where_it_says() -> None:
+    with running("--metrics-port", "0") as (process, _):
+        assert process.stdout is not None
+        said, _, where = process.stdout.readline().strip().partition(" at ")
+        assert said == "metrics"
+        with urllib.request.urlopen(where, timeout=DEADLINE) as answer:
+            assert b"kshare_broker_share_groups" in answer.read()
+        port = where.split(":")[2].split("/")[0]
+        taken = kshare("broker", "--port", "0", "--metrics-port", port)
+        assert (taken.code, taken.err) == (1, f"kshare: can't listen on 127.0.0.1:{port}: {IN_USE}\n")
+
+
+def test_several_nodes(tmp_path: Path) -> None:
+    with running("--nodes", "3", "--release", "4.1") as (_, addresses):
+        assert len({port for _, port in addresses}) == 3
+        for address in addresses:
+            with plain_client(address) as client:
+                assert len(client.ask(MetadataRequest(topics=[])).brokers) == 3
+
+
+def test_a_folder_keeps_what_there_was(tmp_path: Path) -> None:
+    folder = ("--data-dir", str(tmp_path / "data"))
+    with running(*folder, "--topic", "orders:3"):
+        taken = kshare("broker", "--port", "0", *folder)
+        assert (taken.code, taken.err.count("\n")) == (1, 1)
+        assert "another broker is using it" in taken.err
+    with running(*folder, "--topic", "orders:5") as (_, (address,)), plain_client(address) as client:
+        assert topics(client) == {"orders": 3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["--nope"], 2, "unrecognized arguments: --nope"),
+        (["--port", "x"], 2, "--port: 'x' is no number from 0 to 65535"),
+        (["--nodes", "0"], 2, "--nodes: '0' is no number"),
+        (["--nodes", "5", "--port", "65533"], 1, "more than there are ports"),
+        (["--topic", "a:x"], 2, "'x' is no number of partitions"),
+        (["--topic", "a b"], 2, "'a b' can't be a topic's name"),
+        (["--release", "3.9"], 2, "invalid choice: '3.9'"),
+        (["--setting", "retention"], 2, "'retention' has no ="),
+        (["--setting", "retention=1"], 1, "Unknown broker config name: retention"),
+        (["--host", "192.0.2.1"], 1, "can't listen on 192.0.2.1:9092"),
+        (["--port", "0", "--data-dir", "/proc/nowhere"], 1, "can't use /proc/nowhere"),
+    ],
+)
+def test_what_cannot_be_is_said_on_one_line(arguments: list[str], code: int, reason: str) -> None:
+    done = kshare("broker", *arguments)
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
+    assert reason in done.err
+
+
+def test_its_help_names_every_option_and_comes_from_either_door() -> None:
+    done = python(
+        "from kshare.cli.app import run\n"
+        "try: run(['broker', '--help'])\n"
+        "except SystemExit as end: assert not end.code, end.code"
+    )
+    assert done.stdout == kshare("broker", "--help").out
+    for option in ("--port", "--topic", "--data-dir", "--setting", "--metrics-port", "--release", "--nodes"):
+        assert option in done.stdout
+
+
+def test_it_listens_before_it_loads_what_requests_may_need() -> None:
+    """That it is ready in an instant hangs on this."""
+    late = (
+        "{'typer', 'pydantic', 'rich', 'construct', 'crc32c', 'kshare.client', 'kshare.broker.shares.shares',"
+        " 'kshare.broker.metrics', 'kshare.broker.storage', 'kshare.broker.share_groups.share_groups',"
+        " 'kshare.broker.classic_groups.coordinator', 'kshare.broker.handlers.share_fetch'}"
+    )
+    done = python(
+        "import os, signal, sys\n"
+        "sys.argv = ['kshare', 'broker', '--port', '0']\n"
+        "from kshare.cli import main\n"
+        "from kshare.cli.broker import options as broker\n"
+        "broker._say = lambda line: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        f"print(sorted({late} & set(sys.modules)))"
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,81 @@
+"""What bytes are taken for, when nobody says."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from kshare.cli.decode.guess import Wanted, check_kind, rank
+from kshare.cli.terminal.failure import Failure
+from kshare.dissect.fields import index
+from kshare.protocol import messages
+from kshare.protocol.envelopes import encode_request, encode_response
+from kshare.protocol.messages import (
+    ShareAcknowledgeResponse,
+    ShareGroupHeartbeatResponse,
+)
+from tests.cli import frames
+from tests.cli.running import Kshare
+
+
+def best(frame: bytes, wanted: Wanted | None = None) -> str:
+    return str(rank(memoryview(frame), wanted or Wanted())[0].guess)
+
+
+@pytest.mark.parametrize("is_sized", [True, False])
+def test_what_a_share_consumer_sees_is_recognised(is_sized: bool) -> None:
+    start = 0 if is_sized else 4
+    heartbeat = ShareGroupHeartbeatResponse(member_id="AAECAwQFBgcICQoLDA0ODw", heartbeat_interval_ms=5000)
+    assert best(frames.fetch_request()[start:]) == "ShareFetchRequest v2"
+    assert best(frames.fetch_response()[start:]) == "ShareFetchResponse v2"
+    assert best(bytes(encode_response(heartbeat, 1, 3))[start:]) == "ShareGroupHeartbeatResponse v1"
+
+
+@pytest.mark.parametrize("name", sorted(index.REQUESTS.values()))
+def test_every_request_names_itself(name: str) -> None:
+    request = getattr(messages, name)()
+    version = request.VERSIONS[1]
+    assert best(bytes(encode_request(request, version, 1, "me"))) == f"{name} v{version}"
+
+
+@pytest.mark.parametrize("name", sorted(index.RESPONSES.values()))
+def test_every_response_is_found_by_its_api(name: str) -> None:
+    response = getattr(messages, name)()
+    version = response.VERSIONS[1]
+    guesses = rank(memoryview(bytes(encode_response(response, version, 1))), Wanted(api=response.API_KEY))
+    assert guesses[0].is_whole
+    assert f"{name} v{version}" in {str(one.guess) for one in guesses if one.is_whole}
+
+
+def test_a_version_that_is_given_is_heeded() -> None:
+    frame = bytes(encode_response(ShareAcknowledgeResponse(), 1, 3))
+    assert best(frame, Wanted(api=79, version=1)) == "ShareAcknowledgeResponse v1"
+
+
+def test_noise_is_like_nothing(run: Kshare) -> None:
+    noise = random.Random(7).randbytes(300)
+    done = run("decode", noise.hex())
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("kshare: this is like nothing of Kafka's; nearest is ")
+
+
+def test_guesses_are_listed_best_first(run: Kshare) -> None:
+    done = run("decode", "--guesses", frames.fetch_response().hex())
+    assert done.out.split()[1:3] == ["ShareFetchResponse", "v2"]
+    rows = json.loads(run("decode", "--guesses", "--json", frames.fetch_response().hex()).out)
+    assert rows[0]["message"] == "ShareFetchResponse"
+    assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
+
+
+def test_a_message_is_suggested_for_a_kind_that_is_misspelt() -> None:
+    with pytest.raises(Failure, match="did you mean ShareSnapshotKey"):
+        check_kind("ShareSnapshotKye")
+
+
+def test_what_cannot_be_is_refused(run: Kshare) -> None:
+    done = run("decode", "--as", "ShareFetchRequest", "--version", "9", "00")
+    assert (done.code, done.err) == (1, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
+    done = run("decode", "--as", "response", "--api", "ShareFetch", "--version", "9", "00000000")
+    assert (done.code, done.err) == (1, "kshare: nothing that kshare knows fits this kind, API and version\n")

@@ -1,0 +1,446 @@
+"""`kshare doctor` and a cluster with one thing wrong: it names that, and what to type."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kshare import sync
+from kshare.admin.routing import Router
+from kshare.broker.settings import Resource
+from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.reach import listeners
+from kshare.installation import mend
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    ApiVersionsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeQuorumRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ShareFetchRequest,
+)
+from kshare.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from kshare.testing import Broker
+from tests.cli.running import Done, Kshare, without_colours
+from tests.cli.terminals import on_terminal
+
+STATE = "__share_group_state"
+GROUP = "shippers"
+READ, DESCRIBE = 3, 8
+Change = Callable[[Any], None]
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    kshare_broker.create_topic("orders", 2)
+    kshare_broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+    return kshare_broker
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> Any:
+    with Broker(nodes=3) as broker:
+        monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        yield broker
+
+
+def plant(broker: Broker, api: type[Request[Any]], change: Change, node: int | None = None) -> None:
+    broker.faults.add(api, times=None, node=node, change=change)
+
+
+def examine(run: Kshare, *words: str) -> list[dict[str, Any]]:
+    """What isn't well."""
+    done: Done = run("doctor", *words, "--json")
+    found: list[dict[str, Any]] = json.loads(done.out)
+    problems = [one for one in found if one["level"] == "problem"]
+    assert done.code == (1 if problems else 0)
+    assert bool(done.err) == bool(problems)
+    return [one for one in found if one["level"] != "ok"]
+
+
+def only(run: Kshare, level: str, check: str, text: str, *words: str) -> list[str]:
+    """The one thing that isn't well, and what to type."""
+    (found,) = examine(run, *(words or ("--group", GROUP)))
+    assert (found["level"], found["check"]) == (level, check)
+    assert text in found["text"]
+    todo: list[str] = found["todo"]
+    return todo
+
+
+def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
+    done = run("doctor", "--group", GROUP, "--topic", "orders")
+    assert (done.code, done.err) == (0, "")
+    assert {line.split()[0] for line in done.out.splitlines()} == {"ok"}
+    checks = (
+        "bootstrap",
+        "listeners",
+        "share groups",
+        "internal topics",
+        "clock",
+        "rights",
+        f"group {GROUP}",
+    )
+    for check in checks:
+        assert f"{check}: " in done.out
+
+
+def test_an_installation_that_is_slow(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.cli.doctor.checks.installation.is_compiled", lambda: False)
+    (command,) = only(run, "warning", "installation", "modules are not compiled")
+    assert command == mend()
+
+
+# --- reaching it
+
+
+def test_nobody_there(run: Kshare, free_tcp_port: int) -> None:
+    todo = only(run, "problem", "bootstrap", "refused", "-b", f"127.0.0.1:{free_tcp_port}")
+    assert todo == []
+
+
+def test_a_bootstrap_address_of_no_use(broker: Broker, run: Kshare, free_tcp_port: int) -> None:
+    servers = f"{broker.bootstrap},127.0.0.1:{free_tcp_port}"
+    only(run, "warning", "bootstrap", f"leave 127.0.0.1:{free_tcp_port} out", "-b", servers, "--group", GROUP)
+
+
+def test_an_advertised_address_that_leads_nowhere(three: Broker, run: Kshare, free_tcp_port: int) -> None:
+    def send_astray(answer: Any) -> None:
+        for one in answer.brokers:
+            if one.node_id == 3:
+                one.port = free_tcp_port
+
+    plant(three, MetadataRequest, send_astray)
+    todo = only(run, "problem", "listeners", f"broker 3 tells clients to come to 127.0.0.1:{free_tcp_port}")
+    assert todo[-1] == f"advertised.listeners=PLAINTEXT://HOST:{free_tcp_port}"
+
+
+def test_brokers_behind_one_address(three: Broker, run: Kshare) -> None:
+    def gather(answer: Any) -> None:
+        for one in answer.brokers:
+            one.port = int(three.bootstrap.rpartition(":")[2])
+
+    plant(three, MetadataRequest, gather)
+    found = examine(run, "--group", GROUP)[0]
+    assert (found["level"], found["check"]) == ("problem", "listeners")
+    assert "brokers 1, 2, 3 all send clients to 127.0.0.1:" in found["text"]
+
+
+def test_brokers_of_two_clusters(three: Broker, run: Kshare) -> None:
+    """The first question goes to any broker; so all but one agree."""
+
+    def rename(answer: Any) -> None:
+        answer.cluster_id = f"{answer.cluster_id}-2"
+
+    plant(three, MetadataRequest, rename, node=2)
+    found = examine(run, "--group", GROUP)
+    assert {one["check"] for one in found} == {"listeners"}
+    assert all("two clusters share addresses" in one["text"] for one in found)
+
+
+@pytest.mark.anyio
+async def test_an_address_that_everybody_takes_for_his_own(anyio_backend: str) -> None:
+    pool = Pool(NetSettings.parse("kafka.example:9092"))
+    patient = Patient(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
+    (found,) = [one async for one in listeners(patient)]
+    assert "broker 1 sends clients to localhost:9092" in found.text
+    assert found.todo[-1] == "advertised.listeners=PLAINTEXT://kafka.example:9092"
+
+
+# --- share groups at all
+
+
+def test_a_broker_that_is_too_old(three: Broker, run: Kshare) -> None:
+    def forget(answer: Any) -> None:
+        answer.api_keys = [one for one in answer.api_keys if one.api_key != ShareFetchRequest.API_KEY]
+
+    plant(three, ApiVersionsRequest, forget, node=2)
+    only(run, "problem", "share groups", "broker 2 has no ShareFetch")
+
+
+def test_brokers_of_two_releases(three: Broker, run: Kshare) -> None:
+    def age(answer: Any) -> None:
+        for one in answer.api_keys:
+            if one.api_key in (78, 79):
+                one.max_version = 1
+
+    plant(three, ApiVersionsRequest, age, node=3)
+    only(run, "warning", "share groups", "brokers 3 are older than the others")
+
+
+def test_a_release_with_a_known_deadlock(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
+    with Broker(release="4.1") as broker:
+        monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        only(run, "warning", "share groups", "broker 1 runs Kafka 4.1: 4.1.x and 4.2.0 have a known deadlock")
+
+
+def test_a_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> None:
+    """4.2.0 and 4.2.1 say the same of themselves."""
+
+    def be_4_2(answer: Any) -> None:
+        for one in answer.supported_features:
+            if one.name == "metadata.version":
+                one.max_version = 29
+
+    plant(broker, ApiVersionsRequest, be_4_2)
+    only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, of which release isn't told")
+
+
+@pytest.mark.parametrize("can_be_switched_on", [True, False])
+def test_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> None:
+    def switch_off(answer: Any) -> None:
+        answer.finalized_features = []
+        if not can_be_switched_on:
+            answer.supported_features = []
+
+    plant(broker, ApiVersionsRequest, switch_off)
+    text = "share.version is 0" if can_be_switched_on else "upgrade them to Kafka 4.1"
+    todo = only(run, "problem", "share groups", text)
+    command = f"kafka-features.sh --bootstrap-server {broker.bootstrap} upgrade --feature share.version=1"
+    assert todo == ([command] if can_be_switched_on else [])
+
+
+# --- where the state is kept
+
+
+def say_of_broker(**settings: str) -> Change:
+    def say(answer: Any) -> None:
+        for result in answer.results:
+            if result.resource_type == Resource.BROKER:
+                result.configs += [
+                    DescribeConfigsResourceResult(name.replace("_", "."), value)
+                    for name, value in settings.items()
+                ]
+
+    return say
+
+
+def test_a_state_topic_that_can_never_be_made(broker: Broker, run: Kshare) -> None:
+    plant(broker, DescribeConfigsRequest, say_of_broker(share_coordinator_state_topic_replication_factor="3"))
+    todo = only(run, "problem", "internal topics", "it shall have 3 replicas, and there is 1 broker")
+    assert todo[1:] == [
+        "share.coordinator.state.topic.replication.factor=1",
+        "share.coordinator.state.topic.min.isr=1",
+    ]
+
+
+def test_a_state_topic_that_could_never_be_written_to(broker: Broker, run: Kshare) -> None:
+    settings = say_of_broker(
+        share_coordinator_state_topic_replication_factor="1", share_coordinator_state_topic_min_isr="2"
+    )
+    plant(broker, DescribeConfigsRequest, settings)
+    todo = only(run, "problem", "internal topics", "1 replicas with 2 of them in sync")
+    assert todo[-1] == "share.coordinator.state.topic.min.isr=1"
+
+
+def state_topic(broker: Broker, change: Change) -> None:
+    """It is there, in three replicas, but for `change` to its first partition."""
+
+    def tell(answer: Any) -> None:
+        for topic in answer.topics:
+            if topic.name == STATE:
+                for row in topic.partitions:
+                    row.replica_nodes, row.isr_nodes = [1, 2, 3], [1, 2, 3]
+                change(topic.partitions[0])
+
+    broker.create_topic(STATE, 2, {"min.insync.replicas": "2"})
+    plant(broker, MetadataRequest, tell)
+
+
+def test_partitions_without_a_leader(three: Broker, run: Kshare) -> None:
+    def orphan(row: Any) -> None:
+        row.leader_id, row.isr_nodes = -1, [3]
+
+    state_topic(three, orphan)
+    only(run, "problem", "internal topics", "1 of 2 partitions have no leader")
+
+
+def test_too_few_in_sync(three: Broker, run: Kshare) -> None:
+    def leave(row: Any) -> None:
+        row.isr_nodes = [1]
+
+    state_topic(three, leave)
+    only(run, "problem", "internal topics", "asks for (2): nothing can be written; start brokers 2, 3")
+
+
+def test_more_in_sync_than_there_ever_are(three: Broker, run: Kshare) -> None:
+    def shrink(row: Any) -> None:
+        row.replica_nodes, row.isr_nodes = [1], [1]
+
+    state_topic(three, shrink)
+    found = examine(run, "--group", GROUP)
+    assert [one["level"] for one in found] == ["problem", "warning"]
+    (command,) = found[0]["todo"]
+    assert command.endswith(f"--entity-name {STATE} --add-config min.insync.replicas=1")
+    assert "while its broker is down, groups stand still" in found[1]["text"]
+
+
+def test_a_replica_that_lags(three: Broker, run: Kshare) -> None:
+    def lag(row: Any) -> None:
+        row.isr_nodes = [1, 2]
+
+    state_topic(three, lag)
+    only(run, "warning", "internal topics", "1 of 2 partitions lack replicas on broker 3")
+
+
+# --- clocks
+
+
+@pytest.mark.parametrize(("shift", "words"), [(90_000, "s ahead of"), (-90_000, "s behind")])
+def test_a_clock_that_is_wrong(broker: Broker, run: Kshare, shift: int, words: str) -> None:
+    def turn(answer: Any) -> None:
+        answer.topics[0].partitions[0].current_voters[0].last_fetch_timestamp += shift
+
+    plant(broker, DescribeQuorumRequest, turn)
+    only(run, "warning", "clock", words)
+
+
+def test_a_clock_that_nobody_tells(broker: Broker, run: Kshare) -> None:
+    def refuse(answer: Any) -> None:
+        answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    plant(broker, DescribeQuorumRequest, refuse)
+    (command,) = only(run, "unknown", "clock", "without Describe on cluster")
+    assert command.endswith("--operation Describe --cluster")
+
+
+# --- rights
+
+
+def test_rights_that_are_missing(broker: Broker, run: Kshare) -> None:
+    def on_topics(answer: Any) -> None:
+        for topic in answer.topics:
+            topic.topic_authorized_operations = 1 << DESCRIBE
+
+    def on_groups(answer: Any) -> None:
+        answer.groups[0].authorized_operations = 1 << READ | 1 << DESCRIBE
+
+    plant(broker, MetadataRequest, on_topics)
+    plant(broker, DescribeGroupsRequest, on_groups)
+    words = ("--group", GROUP, "--topic", "orders")
+    (command,) = only(run, "problem", "rights", "User:ANONYMOUS may not read topic orders", *words)
+    assert command.endswith("--operation Read --topic orders")
+
+
+def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
+    words = ("--group", GROUP, "--topic", "oders")
+    (command,) = only(run, "problem", "rights", "topic oders doesn't exist", *words)
+    assert command == f"kshare topics create oders --bootstrap-server {broker.bootstrap}"
+
+
+def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:
+    """The settings of a group are another right."""
+
+    def refuse(answer: Any) -> None:
+        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    plant(broker, FindCoordinatorRequest, refuse)
+    found = examine(run, "--group", GROUP)
+    assert (found[0]["check"], found[0]["text"]) == ("rights", f"User:ANONYMOUS may not read group {GROUP}")
+    assert found[0]["todo"][0].endswith(f"--operation Read --group {GROUP}")
+    assert [one["level"] for one in found[1:]] == ["unknown"]
+
+
+def test_nobody_is_named(broker: Broker, run: Kshare) -> None:
+    (found,) = examine(run)
+    assert (found["level"], found["check"]) == ("unknown", "rights")
+
+
+# --- what is set
+
+
+def test_a_group_that_begins_at_the_end(broker: Broker, run: Kshare) -> None:
+    (command,) = only(
+        run, "warning", "group new", "records that are there already never come", "--group", "new"
+    )
+    assert run(*command.split()[1:]).code == 0
+    assert examine(run, "--group", "new") == []
+
+
+def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:
+    lock = "share.record.lock.duration.ms"
+
+    def narrow(answer: Any) -> None:
+        for one in answer.results[0].configs:
+            if one.name == f"group.share.max.{lock.removeprefix('share.')}":
+                one.value = "20000"
+
+    plant(broker, DescribeConfigsRequest, narrow)
+    (command,) = only(run, "warning", f"group {GROUP}", f"{lock} is 30000, and brokers allow 1000 to 20000")
+    assert run(*command.split()[1:]).code == 0
+    assert examine(run, "--group", GROUP) == []
+
+
+def test_a_session_shorter_than_two_heartbeats(broker: Broker, run: Kshare) -> None:
+    broker.set_group_config(
+        GROUP, {"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "7000"}
+    )
+    (command,) = only(run, "warning", f"group {GROUP}", "is thrown out")
+    assert "share.session.timeout.ms=18000" in command
+
+
+def test_a_member_that_waits_for_a_topic_that_is_not_there(broker: Broker, run: Kshare) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["oders"], client_id="truck"):
+        deadline = time.monotonic() + 20
+        while not (found := examine(run, "--group", GROUP)):
+            assert time.monotonic() < deadline
+        assert "truck (" in found[0]["text"]
+        assert "waits for topic oders" in found[0]["text"]
+
+
+# --- dead letters
+
+_DEAD = "errors.deadletterqueue."
+
+
+@pytest.mark.parametrize(
+    ("topic", "text", "command"),
+    [
+        ("grave", "begins with 'dlq.'", "topic.name=dlq.grave"),
+        (
+            "dlq.none",
+            "which isn't there",
+            "--create --topic dlq.none --config errors.deadletterqueue.",
+        ),
+        ("dlq.shut", "doesn't take any", "--add-config errors.deadletterqueue.group.enable=true"),
+    ],
+)
+def test_dead_letters_that_would_be_lost(
+    broker: Broker, run: Kshare, topic: str, text: str, command: str
+) -> None:
+    broker.create_topic("dlq.shut")
+    chosen = {"share.auto.offset.reset": "earliest", f"{_DEAD}topic.name": topic}
+    # As clients can set it: the broker's own API refuses the first.
+    broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
+    (todo,) = only(run, "problem", f"group {GROUP}", text)
+    assert command in todo
+
+
+def test_dead_letters_that_arrive(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("dlq.orders", settings={f"{_DEAD}group.enable": "true"})
+    broker.set_group_config(GROUP, {f"{_DEAD}topic.name": "dlq.orders"})
+    assert examine(run, "--group", GROUP) == []
+
+
+# --- how it looks
+
+
+def test_on_a_small_terminal(broker: Broker) -> None:
+    done = on_terminal("doctor", "--group", "new")
+    assert done.code == 0
+    lines = without_colours(done.out).splitlines()
+    commands = [line for line in lines if "kshare groups config set" in line]
+    assert len(commands) == 1
+    assert max(len(line) for line in lines if line not in commands) <= 80
+    assert commands[0].endswith(f"--bootstrap-server {broker.bootstrap}")  # whole, so that it can be copied

@@ -1,0 +1,190 @@
+"""`kshare lag` and an embedded cluster: totals, filters, unknown lag, errors, and watching."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from typing import Any
+
+import pytest
+
+from kshare import sync
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import DescribeShareGroupOffsetsRequest, FetchRequest, ListGroupsRequest
+from kshare.testing import Broker
+from tests.cli.running import ROOT, Kshare, Piped, assert_refused
+from tests.cli.terminals import Terminal
+
+HEADS = ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG"]
+BILLING = ["billing", "Empty", "0", "2", "10"]
+SHIPPERS = ["shippers", "Empty", "0", "1", "6"]
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """10 orders and 3 parcels: shippers accepted 4 orders, billing 1 order and 2 parcels."""
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    for topic, records in (("orders", 10), ("parcels", 3)):
+        kshare_broker.create_topic(topic, 1)
+        kshare_broker.produce(topic, [b"x"] * records)
+    for group in ("shippers", "billing"):
+        kshare_broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+    accept(kshare_broker, "shippers", "orders", 4)
+    accept(kshare_broker, "billing", "orders", 1)
+    accept(kshare_broker, "billing", "parcels", 2)
+    return kshare_broker
+
+
+def accept(broker: Broker, group: str, topic: str, count: int) -> None:
+    """The first `count` records; those behind are released when the consumer closes."""
+    with sync.ShareConsumer(
+        broker.bootstrap, group=group, topics=[topic], acknowledgement="explicit"
+    ) as consumer:
+        for number, record in enumerate(consumer, 1):
+            record.accept()
+            if number == count:
+                break
+
+
+def lag(run: Kshare, *words: str) -> Any:
+    done = run("lag", "--json", *words)
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def table(run: Kshare, *words: str) -> list[list[str]]:
+    done = run("lag", *words)
+    assert (done.code, done.err) == (0, "")
+    heads, *rows = [line.split() for line in done.out.splitlines()]
+    assert heads == HEADS
+    return rows
+
+
+def test_a_line_for_each_group(broker: Broker, run: Kshare) -> None:
+    assert table(run) == [BILLING, SHIPPERS]
+
+
+def test_the_table_in_the_guide_has_these_columns() -> None:
+    shown = re.search(r"^\$ kshare lag\n(.*)$", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
+    assert shown is not None
+    assert shown[1].split() == HEADS
+
+
+def test_groups_come_in_the_order_they_are_named(broker: Broker, run: Kshare) -> None:
+    assert table(run, "-g", "shippers", "--group", "billing", "-g", "shippers") == [SHIPPERS, BILLING]
+
+
+def test_one_topic(broker: Broker, run: Kshare) -> None:
+    assert [(one["group"], one["lag"]) for one in lag(run, "--topic", "parcels")] == [("billing", 1)]
+    assert [(one["group"], one["lag"]) for one in lag(run, "-t", "orders:0", "-t", "parcels")] == [
+        ("billing", 10),
+        ("shippers", 6),
+    ]
+
+
+def test_a_named_group_that_does_not_read_the_topic_has_no_known_lag(broker: Broker, run: Kshare) -> None:
+    assert table(run, "-g", "shippers", "-t", "parcels") == [["shippers", "Empty", "0", "0", "-"]]
+
+
+def test_json_has_every_partition(broker: Broker, run: Kshare) -> None:
+    assert lag(run, "-g", "shippers") == [
+        {
+            "group": "shippers",
+            "state": "Empty",
+            "members": 0,
+            "lag": 6,
+            "partitions": [
+                {"topic": "orders", "partition": 0, "start_offset": 4, "end_offset": 10, "lag": 6}
+            ],
+        }
+    ]
+
+
+def test_an_empty_partition_does_not_make_the_lag_unknown(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("returns", 2)
+    broker.produce("returns", [b"x"] * 5, partition=1)
+    accept(broker, "shippers", "returns", 2)
+    (found,) = lag(run, "-g", "shippers", "-t", "returns")
+    assert [(one["start_offset"], one["lag"]) for one in found["partitions"]] == [(None, None), (2, 3)]
+    assert found["lag"] == 3
+
+
+def test_an_unknown_lag_is_a_dash(broker: Broker, run: Kshare) -> None:
+    """As on Kafka 4.1, whose coordinator tells no lag, for a user who may not read the state topic."""
+
+    def without_lag_of_parcels(answer: Any) -> None:
+        for topic in answer.groups[0].topics:
+            for row in topic.partitions:
+                row.lag = -1 if topic.topic_name == "parcels" else row.lag
+
+    def refuse(answer: Any) -> None:
+        for topic in answer.responses:
+            for row in topic.partitions:
+                row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    broker.faults.add(DescribeShareGroupOffsetsRequest, times=None, change=without_lag_of_parcels)
+    broker.faults.add(FetchRequest, times=None, change=refuse)
+    assert table(run) == [[*BILLING[:-1], "-"], SHIPPERS]
+    found = lag(run, "-g", "billing")[0]
+    assert found["lag"] is None
+    assert [one["lag"] for one in found["partitions"]] == [9, None]
+
+
+def test_a_group_or_topic_that_does_not_exist_is_an_error(broker: Broker, run: Kshare) -> None:
+    assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "group nobody: GROUP_ID_NOT_FOUND")
+    assert_refused(run("lag", "-t", "order"), 1, "there is no topic order: did you mean orders")
+
+
+def test_a_group_deleted_after_it_was_listed_is_left_out(broker: Broker, run: Kshare) -> None:
+    def add_deleted(answer: Any) -> None:
+        gone = type(answer.groups[0])("gone", "", "Empty", "share")
+        answer.groups.append(gone)
+
+    broker.faults.add(ListGroupsRequest, times=None, change=add_deleted)
+    assert table(run) == [BILLING, SHIPPERS]
+
+
+def test_nothing_to_show(kshare_broker: Broker, run: Kshare) -> None:
+    kshare_broker.create_topic("orders", 1)
+    where = ("-b", kshare_broker.bootstrap)
+    assert run("lag", *where).out == "no share groups\n"
+    assert run("lag", "-t", "orders", *where).out == "no share group reads these topics\n"
+    assert lag(run, *where) == []
+
+
+def test_wrong_usage(broker: Broker, run: Kshare) -> None:
+    for words in (["--watch", "soon"], ["--watch", "0"], ["-t", "orders:x"]):
+        assert_refused(run("lag", *words), 2, words[0] if words[0] != "-t" else "--topic")
+
+
+def test_watching_in_a_pipe_prints_a_table_each_time(broker: Broker) -> None:
+    with Piped("lag", "--watch", "0.1", "-g", "shippers") as reader:
+        assert [reader.line().split() for _ in range(3)] == [
+            [one.encode() for one in HEADS],
+            [one.encode() for one in SHIPPERS],
+            [],
+        ]
+        accept(broker, "shippers", "orders", 6)
+        while reader.line().split()[-1:] != [b"0"]:
+            pass
+        reader.close()
+        assert reader.end() == (141, b"")
+
+
+def test_watching_with_json_prints_a_line_each_time(broker: Broker) -> None:
+    with Piped("lag", "--json", "--watch") as reader:  # without seconds, and as the last word
+        for _ in range(2):
+            assert [one["lag"] for one in json.loads(reader.line())] == [10, 6]
+        reader.close()
+        assert reader.end() == (141, b"")
+
+
+def test_watching_on_a_terminal_redraws_until_ctrl_c(broker: Broker) -> None:
+    with Terminal("lag", "--watch", "-g", "shippers") as terminal:  # followed by another option
+        terminal.until("1    6")
+        accept(broker, "shippers", "orders", 6)
+        terminal.until("1    0")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+        assert "Traceback" not in terminal.text

@@ -1,0 +1,199 @@
+"""`kshare state`: an embedded cluster's state topic, its log segments, and the drawing of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kshare import sync
+from kshare.cli.state.view import Picture, lines
+from kshare.state.share_records import Delivery, SharePartition, ShareState, StateRange
+from kshare.testing import Broker
+from tests.cli.running import Kshare, Piped, assert_refused, kshare, without_colours
+from tests.cli.terminals import Terminal, on_terminal
+
+GROUP = "shippers"
+WHERE = SharePartition(GROUP, bytes(16), 3)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The group has settled 0 to 3 of eight orders: 1 was released and 3 rejected."""
+    with Broker(data_dir=tmp_path_factory.mktemp("state"), topics={"orders": 1}) as broker:
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        broker.produce("orders", [b"%d" % number for number in range(8)])
+        settle(broker)
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+
+
+def settle(broker: Broker, count: int = 4) -> None:
+    words = {1: "release", 3: "reject"}
+    options = {"acknowledgement": "explicit", "max_records": 1, "acquire": "records"}
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], **options) as consumer:
+        seen: set[int] = set()
+        for record in consumer:
+            if len(seen) == count:
+                break
+            getattr(record, words.get(record.offset, "accept") if not record.redelivered else "accept")()
+            seen.add(record.offset)
+        consumer.commit()
+
+
+def test_a_share_partition_is_drawn_and_told(broker: Broker, run: Kshare) -> None:
+    (form,) = json.loads(run("state", GROUP, "--json").out)
+    (described,) = json.loads(run("groups", "describe", GROUP, "--json").out)[0]["offsets"]
+    assert (form["group"], form["topic"], form["partition"]) == (GROUP, "orders", 0)
+    assert (form["start_offset"], form["lag"]) == (described["start_offset"], described["lag"])
+    assert form["end_offset"] == 8
+    assert form["lag"] == sum(
+        one["last"] - one["first"] + 1 for one in form["ranges"] if one["state"] == "available"
+    )
+    done = run("state", GROUP)
+    head, bar, *_, legend = done.out.splitlines()
+    assert head == f"{GROUP}  orders[0]  start {form['start_offset']}  end 8  lag {form['lag']}"
+    assert bar.split()[0] == str(form["start_offset"])
+    assert bar.split()[2] == "7"
+    assert legend.startswith("# acknowledged")
+    assert run("state", "--topic", "orders:0").out == done.out
+    assert run("state").out == done.out
+    verbose = run("state", GROUP, "-v").out
+    assert "leader epoch 0" in verbose
+    assert f"{form['ranges'][-1]['last']}" in verbose
+
+
+def test_the_history_tells_every_record(run: Kshare) -> None:
+    entries = [json.loads(line) for line in run("state", GROUP, "--history", "--json").out.splitlines()]
+    assert entries[0]["kind"] == "snapshot"
+    assert {entry["kind"] for entry in entries} == {"snapshot", "update"}
+    said = [one["state"] for entry in entries for one in entry["said"]]
+    assert {"acknowledged", "archived", "available"} <= set(said)
+    (form,) = json.loads(run("state", GROUP, "--json").out)
+    assert entries[-1]["start_offset"] == form["start_offset"]
+    day, first, *_ = run("state", GROUP, "--history").out.splitlines()
+    assert day.endswith("(UTC)")
+    assert f"{GROUP} orders[0]  snapshot" in first
+
+
+def test_a_log_segment_says_the_same(broker: Broker, run: Kshare, tmp_path: Path) -> None:
+    assert broker._data_dir is not None
+    segments = sorted(Path(broker._data_dir).glob("logs/*.log"))  # others among them
+    assert segments
+    words = [word for path in segments for word in ("--file", str(path))]
+    (form,) = json.loads(run("state", "--json", *words).out)
+    (live,) = json.loads(run("state", GROUP, "--json").out)
+    assert (form["topic"], form["end_offset"], form["lag"]) == (None, None, None)
+    for name in ("topic_id", "start_offset", "state_epoch", "updates"):
+        assert form[name] == live[name]
+    assert form["ranges"] == [one for one in live["ranges"] if one["deliveries"]]
+    other = tmp_path / "other"
+    other.write_bytes(b"no log at all" * 10)
+    done = run("state", "--file", str(other))
+    assert (done.code, done.out) == (1, "")
+    assert "is it a log segment?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["nobody"], 1, "nothing is stored of group nobody"),
+        ([GROUP, "-t", "returns"], 1, "nothing is stored of group shippers in these topics"),
+        (["--file", "no-such-file"], 1, "no-such-file: No such file"),
+        (["--file", "x", "--follow"], 1, "--follow needs a cluster"),
+        (["--file", "x", "-t", "orders"], 1, "leave --topic out"),
+        (["-t", "orders:x"], 2, "partitions are numbers"),
+    ],
+)
+def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+    assert_refused(run("state", *words), code, reason)
+
+
+def test_a_cluster_without_the_topic(run: Kshare) -> None:
+    with Broker() as fresh:
+        assert run("state", "-b", fresh.bootstrap, "--json").out == "[]\n"
+        assert run("state", "-b", fresh.bootstrap).out == "nothing is stored\n"
+
+
+def test_it_is_followed_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
+    with (
+        Piped("state", GROUP, "--follow", "--json") as reader,
+        Terminal("state", GROUP, "--follow") as terminal,
+    ):
+        before = json.loads(reader.line())
+        terminal.until(f"end {before['end_offset']}")
+        broker.produce("orders", [b"8"])
+        assert json.loads(reader.line())["end_offset"] == before["end_offset"] + 1
+        terminal.until(f"end {before['end_offset'] + 1}")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        reader.close()
+        broker.produce("orders", [b"9"])
+        assert reader.end() == (141, b"")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_on_terminals(columns: int) -> None:
+    for words in ([], ["-v"], ["--history"]):
+        done = on_terminal("state", GROUP, *words, columns=columns)
+        assert done.code == 0
+        assert "\x1b[" in done.out
+        assert max(map(len, without_colours(done.out).splitlines())) <= columns
+
+
+def test_in_a_pipe_there_are_no_colours() -> None:
+    assert "\x1b[" not in kshare("state", GROUP).out
+
+
+# --- the drawing
+
+
+def drawn(
+    ranges: list[tuple[int, int, Delivery, int]], start: int, end: int | None, width: int = 80
+) -> list[str]:
+    state = ShareState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
+    picture = Picture(WHERE, "orders", state, end)
+    return ["".join(text for text, _ in line) for line in lines(picture, width, is_detailed=False)]
+
+
+MIXED = [
+    (10, 11, Delivery.ACKNOWLEDGED, 1),
+    (12, 12, Delivery.ARCHIVED, 5),
+    (14, 15, Delivery.AVAILABLE, 2),
+    (16, 16, Delivery.AVAILABLE, 12),
+]
+
+
+def test_one_sign_for_one_offset() -> None:
+    assert drawn(MIXED, 10, 20) == [
+        "shippers  orders[3]  start 10  end 20  lag 7",
+        "    10 ##x.22+... 19",
+        "    2 acknowledged  1 archived  4 never given back  3 given back",
+    ]
+
+
+def test_one_sign_for_many_shows_what_is_farthest_from_settled() -> None:
+    _, bar, _ = drawn([(0, 999_999, Delivery.ACKNOWLEDGED, 1)], 0, 2_000_000)
+    signs = bar.split()[1]
+    assert len(bar) <= 80
+    assert set(signs) == {"#", "."}
+    assert abs(signs.count("#") - signs.count(".")) <= 2
+    settled = [(0, 499_999, Delivery.ACKNOWLEDGED, 1), (500_001, 999_999, Delivery.ARCHIVED, 1)]
+    held = [settled[0], (500_000, 500_000, Delivery.AVAILABLE, 3), settled[1]]
+    assert drawn(held, 0, 1_000_000)[1].split()[1].count("3") == 1
+
+
+def test_nothing_to_draw() -> None:
+    assert drawn([], -1, 5) == [
+        "shippers  orders[3]  start not decided yet  end 5",
+        "    nothing behind the start",
+    ]
+    assert drawn([], 5, 5) == ["shippers  orders[3]  start 5  end 5  lag 0", "    nothing behind the start"]
+    assert drawn(MIXED, 10, None)[0] == "shippers  orders[3]  start 10"
+    assert drawn(MIXED, 10, None)[1] == "    10 ##x.22+ 16"

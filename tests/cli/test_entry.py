@@ -1,0 +1,145 @@
+"""The way in: what is loaded, what is missing, what is misunderstood."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, kshare, python
+
+
+def test_the_entry_point_is_there() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, name = scripts["kshare"].partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_help_loads_nothing_that_takes_time() -> None:
+    done = python(
+        "import sys; sys.argv = ['kshare', '--help']\n"
+        "from kshare.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'construct', 'rich', 'anyio', 'kshare.dissect', 'kshare.protocol', 'kshare.client'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "  Show what bytes" in done.stdout
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
+def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
+    done = python(
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "sys.argv = ['kshare', 'decode', '00']\n"
+        "from kshare.cli import main\n"
+        "main()"
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"kshare: this needs {missing}: pip install 'kshare[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["decode", "--nope"], "No such option: --nope"),
+        (["decode", "--hex", "--json", "00"], "--hex and --json exclude each other"),
+        (["decode", "--version", "two", "00"], "Invalid value for '--version'"),
+        (["decode", "--input", "octal", "00"], "Invalid value for '--input'"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_answered_on_one_line(
+    run: Kshare, arguments: list[str], reason: str
+) -> None:
+    assert_refused(run(*arguments), 2, reason)
+
+
+def test_without_arguments_it_says_what_it_can_do(run: Kshare) -> None:
+    done = run()
+    assert done.code == 0
+    assert "Usage: kshare" in done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_script_for_completion(shell: str) -> None:
+    done = kshare(environment={"_KSHARE_COMPLETE": f"source_{shell}"})
+    assert (done.code, done.err) == (0, "")
+    assert "_KSHARE_COMPLETE" in done.out
+
+
+def test_names_of_apis_are_completed() -> None:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "kshare decode --api ShareF",
+        "COMP_CWORD": "3",
+    }
+    assert kshare(environment=environment).out.split() == ["ShareFetch"]
+
+
+def by_bash(words: str) -> list[str]:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    return kshare(environment=environment).out.split()
+
+
+def by_zsh(words: str) -> list[str]:
+    """Zsh is sent a call of its `_arguments`: values in quotes, most with a help behind a colon."""
+    environment = {"_KSHARE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
+    return re.findall(r'^(?:.*\(\()?"([^"]+)"', kshare(environment=environment).out, re.MULTILINE)
+
+
+def by_fish(words: str) -> list[str]:
+    environment = {
+        "_KSHARE_COMPLETE": "complete_fish",
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    return [line.partition("\t")[0] for line in kshare(environment=environment).out.splitlines()]
+
+
+@pytest.mark.parametrize("shell", [by_bash, by_zsh, by_fish])
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("kshare dlq re", ["redrive"]),
+        ("kshare dlq redrive --settle", ["--settle-others"]),
+        ("kshare top --view m", ["members"]),
+        ("kshare pcap --error SHARE_SESSION_L", ["SHARE_SESSION_LIMIT_REACHED"]),
+    ],
+)
+def test_commands_options_and_values_are_completed(
+    shell: Callable[[str], list[str]], words: str, completed: list[str]
+) -> None:
+    assert shell(words) == completed
+
+
+def test_bash_itself_completes(tmp_path: Path) -> None:
+    """Sources the script, and presses the key as far as a script can."""
+    program = tmp_path / "kshare"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(KSHARE)} "$@"\n')
+    program.chmod(0o755)
+    script = kshare(environment={"_KSHARE_COMPLETE": "source_bash"}).out
+    words = "COMP_WORDS=(kshare groups reset-offsets --to-e); COMP_CWORD=3"
+    keys = f'{words}; _kshare_completion kshare; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{keys}"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "--to-earliest\n", "")
