@@ -41,7 +41,8 @@ def _fields_of(span: Span) -> list[Span]:
     fields = []
     for part in span.parts:
         if part.kind == "tags":
-            fields += [inner for tag in part.parts for inner in tag.parts]
+            # behind a tag's number and size, which a field might be called as well
+            fields += [inner for tag in part.parts for inner in tag.parts[2:]]
         else:
             fields.append(part)
     return fields

@@ -7,6 +7,7 @@ from struct import Struct
 from kshare.protocol.primitives import Buffer
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
+_UINT16, _UINT32, _FLOAT64 = (Struct(f">{code}") for code in "HId")
 
 
 def int8(buf: Buffer, pos: int) -> int:
@@ -25,6 +26,18 @@ def int64(buf: Buffer, pos: int) -> int:
     return int(_INT64.unpack_from(buf, pos)[0])
 
 
+def uint16(buf: Buffer, pos: int) -> int:
+    return int(_UINT16.unpack_from(buf, pos)[0])
+
+
+def uint32(buf: Buffer, pos: int) -> int:
+    return int(_UINT32.unpack_from(buf, pos)[0])
+
+
+def float64(buf: Buffer, pos: int) -> float:
+    return float(_FLOAT64.unpack_from(buf, pos)[0])
+
+
 def put_int8(buf: bytearray, pos: int, value: int) -> None:
     _INT8.pack_into(buf, pos, value)
 
@@ -39,3 +52,15 @@ def put_int32(buf: bytearray, pos: int, value: int) -> None:
 
 def put_int64(buf: bytearray, pos: int, value: int) -> None:
     _INT64.pack_into(buf, pos, value)
+
+
+def put_uint16(buf: bytearray, pos: int, value: int) -> None:
+    _UINT16.pack_into(buf, pos, value)
+
+
+def put_uint32(buf: bytearray, pos: int, value: int) -> None:
+    _UINT32.pack_into(buf, pos, value)
+
+
+def put_float64(buf: bytearray, pos: int, value: float) -> None:
+    _FLOAT64.pack_into(buf, pos, value)

@@ -1,15 +1,15 @@
 """Where brokers say that they are: finds addresses in answers, and puts others in their place.
 
-Decides which answers hold addresses. An answer that holds none is never touched, and the large ones are told by two
-bytes at their end.
+Decides which answers hold addresses, and by their schemas in which fields and since which version. An answer that holds
+none is never touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from itertools import product
-from typing import Any, Protocol
+from functools import cache, lru_cache
+from typing import Any
 
 from kshare.errors import KshareError
 from kshare.protocol.envelopes import decode_response, encode_response, is_version_refused
@@ -24,7 +24,7 @@ from kshare.protocol.messages import (
     ShareAcknowledgeResponse,
     ShareFetchResponse,
 )
-from kshare.protocol.primitives import write_structs, write_tags, write_uvarint
+from kshare.protocol.spec import Spec, specs_of, struct_named
 
 _WITH_ADDRESSES: dict[int, type[Message]] = {
     one.API_KEY: one
@@ -38,16 +38,8 @@ _WITH_ADDRESSES: dict[int, type[Message]] = {
         ShareFetchResponse,
     )
 }
-_ENDPOINTS_SINCE = {FetchResponse.API_KEY: 16, ProduceResponse.API_KEY: 10}
-"""The version that brought addresses into them."""
-_NO_ENDPOINTS_NO_TAGS = b"\x01\x00"
-"""How a ShareFetch's answer ends nearly always: an empty list (with addresses in it, the byte before the last
-counts the last one's tags, of which there are none), and no tags."""
-_PADDING_TAGS = (100, 200)
-"""No fields of Kafka's; whoever doesn't know a tag passes over it. One takes a byte, the other two."""
-
-TAIL = 4096
-"""Addresses are at the end of a ShareFetch's answer, if there are any. Enough for 40 brokers."""
+_ADDRESS = {"host", "port"}
+"""The fields of whatever says where a broker is."""
 
 
 class Handling(Enum):
@@ -59,20 +51,34 @@ class Handling(Enum):
     HOLD_TAIL = auto()
 
 
+@lru_cache(maxsize=256)
 def handling(api_key: int, version: int) -> Handling:
-    if api_key == ShareFetchResponse.API_KEY:
-        return Handling.HOLD_TAIL
     if api_key == ApiVersionsResponse.API_KEY:
         return Handling.HOLD
-    is_addressed = api_key in _WITH_ADDRESSES and version >= _ENDPOINTS_SINCE.get(api_key, 0)
-    return Handling.HOLD if is_addressed else Handling.PASS
+    cls = _WITH_ADDRESSES.get(api_key)
+    if cls is None or not any(spec.is_in(version) for spec in specs_of(cls) if _leads_to_address(cls, spec)):
+        return Handling.PASS
+    return Handling.HOLD_TAIL if cls is ShareFetchResponse else Handling.HOLD
 
 
-class Place(Protocol):
-    """Part of an answer that says where a broker is."""
+def _leads_to_address(owner: Any, spec: Spec) -> bool:
+    """Whether a field is part of an address, or holds structs in which there are some."""
+    inner: Any = struct_named(owner, spec.element)
+    if inner is None:
+        return spec.attribute in _ADDRESS and _is_place(owner)
+    return _is_place(inner) or bool(address_fields(inner))
 
-    host: str
-    port: int
+
+@cache
+def _is_place(cls: Any) -> bool:
+    return {spec.attribute for spec in specs_of(cls)} >= _ADDRESS
+
+
+@cache
+def address_fields(cls: Any) -> tuple[Spec, ...]:
+    """The fields of a message or struct that hold structs with addresses, at any depth."""
+    structs = (spec for spec in specs_of(cls) if struct_named(cls, spec.element))
+    return tuple(spec for spec in structs if _leads_to_address(cls, spec))
 
 
 def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
@@ -86,24 +92,16 @@ def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
         return None
 
 
-def has_no_endpoints(tail: bytes) -> bool:
-    """Told by the end of a ShareFetch's answer."""
-    return tail.endswith(_NO_ENDPOINTS_NO_TAGS)
-
-
-def places(answer: object) -> Iterator[Place]:
-    """Change them, and encode the answer again."""
-    found: list[Any] = []
-    match answer:
-        case MetadataResponse() | DescribeClusterResponse():
-            found = answer.brokers
-        case FindCoordinatorResponse():
-            found = [*answer.coordinators, answer]
-        case FetchResponse() | ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
-            found = answer.node_endpoints
-    for one in found:
-        if one.host and one.port > 0:
-            yield one
+def places(struct: Any) -> Iterator[Any]:
+    """Everything in an answer that says where a broker is. Change them, and encode the answer again."""
+    cls: Any = type(struct)
+    if _is_place(cls) and struct.host and struct.port > 0:
+        yield struct
+    for spec in address_fields(cls):
+        value = getattr(struct, spec.attribute)
+        for inner in value if isinstance(value, list) else [value]:
+            if inner is not None:
+                yield from places(inner)
 
 
 def limit_versions(answer: ApiVersionsResponse) -> bool:
@@ -121,47 +119,3 @@ def encode(answer: Message, version: int, frame: memoryview) -> bytes:
     """With the correlation id of the frame that it came in; without the size."""
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     return bytes(encode_response(answer, version, correlation_id)[4:])
-
-
-def tail_of(answer: ShareFetchResponse, version: int) -> bytes:
-    """How it ends: its addresses, and its tags."""
-    out = bytearray()
-    write_structs(out, answer.node_endpoints, True, version)
-    write_tags(out, answer.unknown_tags)
-    return bytes(out)
-
-
-def tail_of_length(answer: ShareFetchResponse, version: int, length: int) -> bytes:
-    """The same with the addresses that are in it now, in as many bytes: its size has been passed on already.
-
-    What is too short is filled up by a tag that nobody knows; what is too long goes without racks, or without
-    addresses, for which clients then ask.
-    """
-    answer.unknown_tags = b""
-    tail = _padded(tail_of(answer, version), length)
-    if tail is None:
-        for one in answer.node_endpoints:
-            one.rack = None
-        tail = _padded(tail_of(answer, version), length)
-    if tail is None:
-        answer.node_endpoints = []
-        tail = _padded(tail_of(answer, version), length)
-    assert tail is not None, "an address takes more room than the tag in its place"
-    return tail
-
-
-def _padded(tail: bytes, length: int) -> bytes | None:
-    spare = length - len(tail)
-    if spare == 0:
-        return tail
-    for tag, size_bytes in product(_PADDING_TAGS, (1, 2)):
-        out = bytearray(tail[:-1])
-        out.append(1)
-        write_uvarint(out, tag)
-        filling = length - len(out) - size_bytes
-        if filling >= 0:
-            write_uvarint(out, filling)
-            out += bytes(filling)
-            if len(out) == length:
-                return bytes(out)
-    return None

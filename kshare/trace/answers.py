@@ -9,20 +9,10 @@ from collections.abc import Callable, Iterator, MutableMapping
 
 from kshare.errors import DecodeError
 from kshare.protocol.frames import MAX_FRAME
-from kshare.protocol.messages import ApiVersionsResponse, ShareFetchResponse
-from kshare.trace.addresses import (
-    TAIL,
-    Handling,
-    decode,
-    encode,
-    handling,
-    has_no_endpoints,
-    limit_versions,
-    places,
-    tail_of,
-    tail_of_length,
-)
+from kshare.protocol.messages import ApiVersionsResponse
+from kshare.trace.addresses import Handling, decode, encode, handling, limit_versions, places
 from kshare.trace.heads import Asked
+from kshare.trace.tail import TAIL, encode_in_length, has_no_addresses, moved_tail
 
 Move = Callable[[str, int], tuple[str, int]]
 """A broker's address → where clients find it here."""
@@ -105,7 +95,7 @@ class AnswerStream:
         if self._handling is Handling.PASS or self._question is None:
             return b""
         if self._handling is Handling.HOLD_TAIL:
-            if has_no_endpoints(held):
+            if has_no_addresses(held, self._question.version):
                 return held
             if sum(map(len, parts)) > len(held):
                 return self._moved_tail(self._question, memoryview(b"".join(parts))[_SIZE:], held)
@@ -122,13 +112,15 @@ class AnswerStream:
         return encode(answer, question.version, frame) if has_changed else bytes(frame)
 
     def _moved_tail(self, question: Asked, frame: memoryview, held: bytes) -> bytes:
+        """`held` with other addresses, if they are in it; all before it has been passed on."""
         answer = decode(question.api_key, question.version, frame)
-        if not isinstance(answer, ShareFetchResponse):
+        if answer is None:
             return held
-        old = tail_of(answer, question.version)
-        if not held.endswith(old) or not self._move_all(answer):
+        old = encode(answer, question.version, frame)
+        if not self._move_all(answer):
             return held
-        return held[: -len(old)] + tail_of_length(answer, question.version, len(old))
+        new = encode_in_length(answer, question.version, frame, len(old))
+        return (new and moved_tail(held, old, new)) or held
 
     def _move_all(self, answer: object) -> bool:
         found = list(places(answer))

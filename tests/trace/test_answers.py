@@ -28,9 +28,9 @@ from kshare.protocol.messages.find_coordinator_response import Coordinator
 from kshare.protocol.messages.metadata_response import MetadataResponseBroker
 from kshare.protocol.messages.produce_response import NodeEndpoint as ProduceEndpoint
 from kshare.protocol.messages.share_acknowledge_response import NodeEndpoint as AcknowledgeEndpoint
-from kshare.trace.addresses import TAIL
 from kshare.trace.answers import AnswerStream
 from kshare.trace.heads import Asked, HeadReader
+from kshare.trace.tail import TAIL
 
 HERE = ("127.0.0.1", 19093)
 

@@ -76,17 +76,18 @@ class StructCode:
 
     def _runs(self) -> list[tuple[Versions, list[Field]]]:
         """Untagged fields in order; neighbours of the same versions that one struct call can handle go together."""
-        regular = [one for one in self.struct.reachable if self._untagged(one)]
+        regular = [one for one in self.struct.reachable if self.untagged(one)]
         runs: list[tuple[Versions, list[Field]]] = []
         keys = groupby(
-            regular, key=lambda one: (self._untagged(one), one.type.is_fixed and one.type.name != "uuid")
+            regular, key=lambda one: (self.untagged(one), one.type.is_fixed and one.type.name != "uuid")
         )
         for (versions, fixed), fields in keys:
             group = list(fields)
             runs += [(versions, group)] if fixed else [(versions, [one]) for one in group]
         return runs
 
-    def _untagged(self, one: Field) -> Versions:
+    def untagged(self, one: Field) -> Versions:
+        """The versions in which a field stands among the plain ones."""
         if one.tag is None:
             return one.versions
         if one.tagged.covers(one.versions):
@@ -241,7 +242,7 @@ class StructCode:
         if self.flexible.text:
             body += [f"flexible = {self.flexible}"]
         for one in self.struct.reachable:
-            if not self._untagged(one).covers(self.struct.versions) or not self._untagged(one):
+            if not self.untagged(one).covers(self.struct.versions) or not self.untagged(one):
                 body += [self._initial(one)]
         for versions, fields in self._runs():
             cond = condition(versions, self.struct.versions)
@@ -257,17 +258,9 @@ class StructCode:
         return lines + [f"        {line}" for line in body]
 
     def _initial(self, one: Field) -> str:
-        from tools.kgen.codec import literal, python_type
+        from tools.kgen.codec import python_type
 
-        if one.default is None and one.nullable:
-            value = "None"
-        elif one.type.is_array:
-            value = 'b""' if one.type.name == "int8" else "[]"
-        elif one.type.struct:
-            value = f"{one.type.name}()"
-        else:
-            value = literal(one)
-        return f"{one.attribute}: {python_type(one)} = {value}"
+        return f"{one.attribute}: {python_type(one)} = {initial_value(one)}"
 
     def _read_run(self, fields: list[Field]) -> list[str]:
         one = fields[0]
@@ -280,18 +273,21 @@ class StructCode:
             f"pos += {sum(FIXED_SIZES[f.type.name] for f in fields)}",
         ]
 
-    def _read_fixed(self, fields: list[Field], buf: str, pos: str) -> list[str]:
-        names = ", ".join(one.attribute for one in fields) + ("," if len(fields) == 1 else "")
+    def _read_fixed(self, fields: list[Field], buf: str, pos: str, owner: str = "") -> list[str]:
+        targets = [owner + one.attribute for one in fields]
+        names = ", ".join(targets) + ("," if len(fields) == 1 else "")
         target = f"({names})" if len(fields) == 1 else names
         lines = [f"{target} = {self.packer(fields)}.unpack_from({buf}, {pos})"]
         return lines + [
-            f"{one.attribute} = {one.attribute} != 0" for one in fields if one.type.name == "bool"
+            f"{name} = {name} != 0"
+            for one, name in zip(fields, targets, strict=True)
+            if one.type.name == "bool"
         ]
 
-    def read_variable(self, one: Field, buf: str, pos: str) -> list[str]:
-        """Null is an error in the versions that don't allow it."""
+    def read_variable(self, one: Field, buf: str, pos: str, owner: str = "") -> list[str]:
+        """Null is an error in the versions that don't allow it. `owner` is "item." where fields are set in place."""
         flexible = self.field_flexible(one)
-        kind, name = one.type, one.attribute
+        kind, name = one.type, owner + one.attribute
         nullable = condition(one.nullable, one.versions & self.struct.versions)
         strict = not nullable.always
         if kind.is_array:
@@ -335,31 +331,43 @@ class StructCode:
         if not self.flexible.always:
             return ['unknown_tags = b""']
         lines = [f"unknown_tags, pos = {self.use('read_tags')}(buf, pos)"]
-        known = self.struct.tagged
-        if known:
+        if self.struct.tagged:
             lines += ["if unknown_tags:", f"    tags, _ = {self.use('split_tags')}(unknown_tags, 0)"]
-            self.use("join_tags")
-        for one in known:
-            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
-            test = f"{one.tag} in tags" + (f" and {cond}" if cond.text else "")
-            lines += _indent([f"if {test}:", *_indent(self._read_tagged(one))])
-        if known:
-            lines += ["    unknown_tags = join_tags(tags)"]
+            lines += _indent([*self.read_known_tags(), f"unknown_tags = {self.use('join_tags')}(tags)"])
         if not self.flexible.text:
             return lines
         return ['unknown_tags = b""', "if flexible:", *_indent(lines)]
 
-    def _read_tagged(self, one: Field) -> list[str]:
+    def read_known_tags(self, owner: str = "") -> list[str]:
+        """Takes what the schema knows out of `tags`."""
+        lines: list[str] = []
+        for one in self.struct.tagged:
+            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
+            test = f"{one.tag} in tags" + (f" and {cond}" if cond.text else "")
+            lines += [f"if {test}:", *_indent(self._read_tagged(one, owner))]
+        return lines
+
+    def _read_tagged(self, one: Field, owner: str) -> list[str]:
         lines = [f"part = tags.pop({one.tag})"]
-        if one.type.is_fixed and one.type.name != "uuid":
-            lines += [*self._read_fixed([one], "part", "0"), f"end = {FIXED_SIZES[one.type.name]}"]
-        elif one.type.name == "uuid":
-            lines += [f"{one.attribute}, end = {self.use('read_uuid')}(part, 0)"]
+        if str(one.type) == "uuid":
+            lines += [f"{owner}{one.attribute}, end = {self.use('read_uuid')}(part, 0)"]
+        elif one.type.is_fixed:
+            lines += [*self._read_fixed([one], "part", "0", owner), f"end = {FIXED_SIZES[one.type.name]}"]
         else:
-            lines += [
-                line.replace(", pos = ", ", end = ", 1) for line in self.read_variable(one, "part", "0")
-            ]
+            read = self.read_variable(one, "part", "0", owner)
+            lines += [line.replace(", pos = ", ", end = ", 1) for line in read]
         return [*lines, f"{self.use('check_tag_end')}(part, end)"]
+
+
+def initial_value(one: Field) -> str:
+    """What a field holds before it is read, as Python source: its default, as far as that is no object in common."""
+    from tools.kgen.codec import literal
+
+    if one.default is None and one.nullable:
+        return "None"
+    if one.type.is_array:
+        return 'b""' if one.type.name == "int8" else "[]"
+    return f"{one.type.name}()" if one.type.struct else literal(one)
 
 
 def _elements(message: Message) -> set[Struct]:

@@ -7,9 +7,9 @@ readers, since what is quickest in C (number by number) is slow in the interpret
 
 from __future__ import annotations
 
-from tools.kgen.codec_fields import StructCode, condition, smallest_size
+from tools.kgen.codec_fields import StructCode, condition, initial_value, smallest_size
 from tools.kgen.codec_rows import Row, row_of, snake
-from tools.kgen.model import FIXED_SIZES, Field, Struct
+from tools.kgen.model import FIXED_SIZES, Field, SchemaError, Struct
 
 NAMES = {
     "ShareFetchRequest",
@@ -35,22 +35,26 @@ def decoder(code: StructCode) -> list[str]:
 def filler(code: StructCode) -> list[str]:
     """`view` and `buf` are the same bytes: a C array where compiled, and the object to slice from."""
     struct = code.struct
-    if struct.tagged or code.flexible.text or not code.flexible.always:
-        raise AssertionError(
-            f"{struct.name}: compiled structs are flexible in all versions, without known tags"
+    if code.flexible.text or not code.flexible.always:
+        raise SchemaError(
+            f"{code.message.file}: {struct.name}: the message is compiled, so it must be flexible in all its versions"
         )
     lines: list[str] = []
     for one in struct.reachable:
-        cond = condition(one.versions, struct.versions)
-        read = _read(one, code)
-        if cond.text:
-            lines += [f"if {cond}:", *(f"    {line}" for line in read)]
-            lines += ["else:", f"    item.{one.attribute} = {one.default!r}"]
+        cond = condition(code.untagged(one), struct.versions)
+        initial = f"item.{one.attribute} = {initial_value(one)}"
+        if not cond.always:
+            lines += [initial]
+        elif cond.text:
+            lines += [f"if {cond}:", *(f"    {line}" for line in _read(one, code)), "else:", f"    {initial}"]
         else:
-            lines += read
-    code.use("read_tags")
+            lines += _read(one, code)
     lines += ["if view[pos] == 0:", '    item.unknown_tags = b""', "    return pos + 1"]
-    lines += ["item.unknown_tags, pos = read_tags(buf, pos)", "return pos"]
+    if struct.tagged:
+        lines += [f"tags, pos = {code.use('split_tags')}(buf, pos)", *code.read_known_tags("item.")]
+        lines += [f"item.unknown_tags = {code.use('join_tags')}(tags)", "return pos"]
+    else:
+        lines += [f"item.unknown_tags, pos = {code.use('read_tags')}(buf, pos)", "return pos"]
     return [
         # typed by a comment: cython would take annotations for its own and find them at odds with the .pxd
         f"def {filler_name(struct)}(item, view, buf, pos, version):"
@@ -62,6 +66,7 @@ def filler(code: StructCode) -> list[str]:
 
 def _read(one: Field, code: StructCode) -> list[str]:
     kind, target = one.type, f"item.{one.attribute}"
+    is_compact = code.field_flexible(one).always
     if kind.is_fixed and kind.name != "uuid":
         value = f"bigendian.{'int8' if kind.name == 'bool' else kind.name}(view, pos)"
         value += " != 0" if kind.name == "bool" else ""
@@ -69,20 +74,19 @@ def _read(one: Field, code: StructCode) -> list[str]:
     if kind.struct and not kind.is_array and not one.nullable:
         made = f"{target} = {kind.name}.__new__({kind.name})"
         return [made, f"pos = {filler_name(kind.struct)}({target}, view, buf, pos, version)"]
-    if kind.struct and kind.is_array and not one.nullable and not code.is_row(kind.struct):
-        return _read_structs(one, kind.struct, code)
-    if kind.struct and kind.is_array and not one.nullable:
-        return _read_rows(one, kind.struct, code)
+    if kind.struct and kind.is_array and is_compact and not one.nullable:
+        return (_read_rows if code.is_row(kind.struct) else _read_structs)(one, kind.struct, code)
     if kind.name == "uuid" and not kind.is_array:
         return [f"{target}, pos = {code.use('read_uuid')}(buf, pos)"]
-    line = code.read_variable(one, "buf", "pos")[0].replace(one.attribute, target, 1)
-    if kind.name == "records" and not one.nullable:
-        # a partition that is named for its acknowledgements alone has none
-        empty = f"{target} = {code.use('NO_RECORDS')}"
-        return ["if view[pos] == 1:", f"    {empty}", "    pos += 1", "else:", f"    {line}"]
-    if kind.name == "string" and one.nullable and not kind.is_array:
-        return ["if view[pos] == 0:", f"    {target} = None", "    pos += 1", "else:", f"    {line}"]
-    return [line]
+    lines = code.read_variable(one, "buf", "pos", "item.")
+    if len(lines) == 1 and is_compact and not kind.is_array:
+        if kind.name == "records" and not one.nullable:
+            # a partition that is named for its acknowledgements alone has none
+            empty = f"{target} = {code.use('NO_RECORDS')}"
+            return ["if view[pos] == 1:", f"    {empty}", "    pos += 1", "else:", f"    {lines[0]}"]
+        if kind.name == "string" and one.nullable:
+            return ["if view[pos] == 0:", f"    {target} = None", "    pos += 1", "else:", f"    {lines[0]}"]
+    return lines
 
 
 def _read_structs(one: Field, struct: Struct, code: StructCode) -> list[str]:
@@ -207,7 +211,8 @@ def declarations(structs: list[Struct], rows: list[Row]) -> str:
             lines += [f"    cdef public {_c_type(one)} {one.attribute}"]
         lines += ["    cdef public bytes unknown_tags", ""]
     for struct in structs:
-        elements = {one.type.name for one in struct.reachable if one.type.struct and one.type.is_array}
+        arrays = [one for one in struct.reachable if one.tag is None and one.type.is_array]
+        elements = {one.type.name for one in arrays if one.type.struct}
         element = elements.pop() if len(elements) == 1 else "object"
         lines += ["", f"@cython.locals(count=Py_ssize_t, element={element})"]
         lines += [f"cdef Py_ssize_t {filler_name(struct)}("]

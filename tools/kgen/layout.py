@@ -80,7 +80,7 @@ def _rows(struct: Struct, message: Message, indent: str) -> list[str]:
             continue
         facts = f"Field({', '.join(_facts(field, message))}"
         about = f", about={_text(field.about)})," if field.about else "),"
-        if len(indent + facts + about) <= WIDTH:
+        if not field.about or len(indent + facts + about) <= WIDTH:
             rows.append(indent + facts + about)
         else:
             rows += [f"{indent}{facts},", f"{indent}      {about[2:]}"]

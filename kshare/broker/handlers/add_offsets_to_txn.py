@@ -1,4 +1,11 @@
-"""AddOffsetsToTxn v0-4: a group's offsets are to be committed with the transaction."""
+"""AddOffsetsToTxn v0-4: a group's offsets are to be committed with the transaction.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: may answer PRODUCER_FENCED.
+v3: flexible, with compact lengths and tagged fields.
+v4: may answer TRANSACTION_ABORTABLE.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""AddPartitionsToTxn v0-5: before v4 from producers, since then from brokers, in batches and to verify."""
+"""AddPartitionsToTxn v0-5: before v4 from producers, since then from brokers, in batches and to verify.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: may answer PRODUCER_FENCED.
+v3: flexible, with compact lengths and tagged fields.
+v4: for brokers, in batches; the request adds Transactions and drops V3AndBelowTransactionalId,
+    V3AndBelowProducerId, V3AndBelowProducerEpoch and V3AndBelowTopics; the response adds ErrorCode and
+    ResultsByTransaction and drops ResultsByTopicV3AndBelow.
+v5: may answer TRANSACTION_ABORTABLE.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""AlterConfigs v0-2: replaces all settings of a topic or a group, as old clients do it."""
+"""AlterConfigs v0-2: replaces all settings of a topic or a group, as old clients do it.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

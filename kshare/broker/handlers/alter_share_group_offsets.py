@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets v0: where a group without members goes on. Makes a group that isn't there."""
+"""AlterShareGroupOffsets v0: where a group without members goes on. Makes a group that isn't there.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

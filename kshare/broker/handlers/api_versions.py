@@ -1,4 +1,14 @@
-"""ApiVersions v0-5: what the broker speaks, from the table of handlers and the release it behaves like."""
+"""ApiVersions v0-5: what the broker speaks, from the table of handlers and the release it behaves like.
+
+v0: the first.
+v1: the response adds ThrottleTimeMs.
+v2: clients are held back after the answer, not before it.
+v3: the request adds ClientSoftwareName and ClientSoftwareVersion; the response adds SupportedFeatures,
+    FinalizedFeaturesEpoch, FinalizedFeatures and ZkMigrationReady; flexible, with compact lengths and tagged
+    fields.
+v4: features whose least level is 0 are told as they are.
+v5: a client may say which node it means to ask; the request adds ClusterId and NodeId. Since Kafka 4.4.
+"""
 
 from __future__ import annotations
 

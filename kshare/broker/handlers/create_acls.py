@@ -1,4 +1,9 @@
-"""CreateAcls v1-3: rules that hold at once, whether or not anybody is asked for rights."""
+"""CreateAcls v1-3: rules that hold at once, whether or not anybody is asked for rights.
+
+v1: the first that is served: prefixed patterns.
+v2: flexible, with compact lengths and tagged fields.
+v3: resources of type user.
+"""
 
 from __future__ import annotations
 

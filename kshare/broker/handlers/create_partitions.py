@@ -1,4 +1,10 @@
-"""CreatePartitions v0-3, at any node."""
+"""CreatePartitions v0-3, at any node.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: flexible, with compact lengths and tagged fields.
+v3: may answer THROTTLING_QUOTA_EXCEEDED.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""CreateTopics v2-7, at any node."""
+"""CreateTopics v2-7, at any node.
+
+v2: the first that is served.
+v3: clients are held back after the answer, not before it.
+v4: -1 stands for the broker's own number of partitions or replicas.
+v5: the response adds TopicConfigErrorCode, NumPartitions, ReplicationFactor and Configs; flexible, with
+    compact lengths and tagged fields.
+v6: may answer THROTTLING_QUOTA_EXCEEDED.
+v7: the response adds TopicId.
+"""
 
 from __future__ import annotations
 

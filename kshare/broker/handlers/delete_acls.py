@@ -1,4 +1,9 @@
-"""DeleteAcls v1-3: every rule that a filter fits."""
+"""DeleteAcls v1-3: every rule that a filter fits.
+
+v1: the first that is served: prefixed patterns.
+v2: flexible, with compact lengths and tagged fields.
+v3: resources of type user.
+"""
 
 from __future__ import annotations
 

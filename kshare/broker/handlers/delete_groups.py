@@ -1,4 +1,10 @@
-"""DeleteGroups v0-3: empty groups of any kind, and what was configured for them stays."""
+"""DeleteGroups v0-3: empty groups of any kind, and what was configured for them stays.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: flexible, with compact lengths and tagged fields.
+v3: the response adds ErrorMessage. Since Kafka 4.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DeleteRecords v0-2: moves the start of partitions forward; -1 means up to the end."""
+"""DeleteRecords v0-2: moves the start of partitions forward; -1 means up to the end.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets v0: a group without members forgets a topic."""
+"""DeleteShareGroupOffsets v0: a group without members forgets a topic.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteShareGroupState v0: nothing is known of a share-partition any more."""
+"""DeleteShareGroupState v0: nothing is known of a share-partition any more.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeAcls v1-3: the rules that a filter fits, by what they are about."""
+"""DescribeAcls v1-3: the rules that a filter fits, by what they are about.
+
+v1: the first that is served: prefixed patterns.
+v2: flexible, with compact lengths and tagged fields.
+v3: resources of type user.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeCluster v0-2: the nodes that are up."""
+"""DescribeCluster v0-2: the nodes that are up.
+
+v0: the first.
+v1: the request adds EndpointType; the response adds EndpointType.
+v2: the request adds IncludeFencedBrokers; the response adds IsFenced.
+"""
 
 from __future__ import annotations
 

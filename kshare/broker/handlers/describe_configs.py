@@ -1,4 +1,10 @@
-"""DescribeConfigs v1-4: topics, groups and brokers, with where each value comes from."""
+"""DescribeConfigs v1-4: topics, groups and brokers, with where each value comes from.
+
+v1: the first that is served: where a value comes from, and synonyms.
+v2: clients are held back after the answer, not before it.
+v3: the request adds IncludeDocumentation; the response adds ConfigType and Documentation.
+v4: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

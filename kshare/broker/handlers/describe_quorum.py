@@ -1,4 +1,9 @@
-"""DescribeQuorum v0-2: the controllers' log, of which there is one node, and what time it is there."""
+"""DescribeQuorum v0-2: the controllers' log, of which there is one node, and what time it is there.
+
+v0: the first.
+v1: the response adds LastFetchTimestamp and LastCaughtUpTimestamp.
+v2: the response adds ErrorMessage, ReplicaDirectoryId and Nodes.
+"""
 
 from __future__ import annotations
 

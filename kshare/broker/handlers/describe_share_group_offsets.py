@@ -1,4 +1,8 @@
-"""DescribeShareGroupOffsets v0-1: start offsets as they were written, and (v1) how far they lag behind."""
+"""DescribeShareGroupOffsets v0-1: start offsets as they were written, and (v1) how far they lag behind.
+
+v0: the first.
+v1: the response adds Lag. Since Kafka 4.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions v0: topics in pages, in the order of their names."""
+"""DescribeTopicPartitions v0: topics in pages, in the order of their names.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

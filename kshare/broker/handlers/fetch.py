@@ -1,6 +1,24 @@
 """Fetch v4-18: whole batches for plain consumers. Waits until there is enough, or time is up.
 
 Fetch sessions aren't kept: every answer says session 0, and clients then name all partitions each time.
+
+v4: the first that is served: isolation levels and aborted transactions.
+v5: the request adds LogStartOffset; the response adds LogStartOffset.
+v6: may answer KAFKA_STORAGE_ERROR.
+v7: the request adds SessionId, SessionEpoch and ForgottenTopicsData; the response adds ErrorCode and
+    SessionId.
+v8: clients are held back after the answer, not before it.
+v9: the request adds CurrentLeaderEpoch.
+v10: records may be compressed by zstd.
+v11: the request adds RackId; the response adds PreferredReadReplica.
+v12: the request adds ClusterId and LastFetchedEpoch; the response adds DivergingEpoch, CurrentLeader and
+    SnapshotId; flexible, with compact lengths and tagged fields.
+v13: the request adds TopicId and drops Topic; the response adds TopicId and drops Topic.
+v14: may answer OFFSET_MOVED_TO_TIERED_STORAGE.
+v15: the request adds ReplicaState and drops ReplicaId.
+v16: the response adds NodeEndpoints.
+v17: the request adds ReplicaDirectoryId.
+v18: the request adds HighWatermark.
 """
 
 from __future__ import annotations

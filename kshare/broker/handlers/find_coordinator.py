@@ -1,4 +1,14 @@
-"""FindCoordinator v0-6: for groups, transactions and share-partitions. Makes the internal topic that is needed."""
+"""FindCoordinator v0-6: for groups, transactions and share-partitions. Makes the internal topic that is needed.
+
+v0: the first.
+v1: the request adds KeyType; the response adds ThrottleTimeMs and ErrorMessage.
+v2: clients are held back after the answer, not before it.
+v3: flexible, with compact lengths and tagged fields.
+v4: the request adds CoordinatorKeys and drops Key; the response adds Coordinators and drops ErrorCode,
+    ErrorMessage, NodeId, Host and Port.
+v5: may answer TRANSACTION_ABORTABLE.
+v6: key type 2, for share-partitions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Heartbeat v0-4 of classic groups: I am here; and am I to join again?"""
+"""Heartbeat v0-4 of classic groups: I am here; and am I to join again?
+
+v0: the first.
+v1: the response adds ThrottleTimeMs.
+v2: clients are held back after the answer, not before it.
+v3: the request adds GroupInstanceId.
+v4: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""IncrementalAlterConfigs v0-1: topics, groups, and what all brokers share. One resource, all or nothing."""
+"""IncrementalAlterConfigs v0-1: topics, groups, and what all brokers share. One resource, all or nothing.
+
+v0: the first.
+v1: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

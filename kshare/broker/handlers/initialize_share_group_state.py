@@ -1,4 +1,7 @@
-"""InitializeShareGroupState v0: a share-partition begins, at a start offset or at one yet to be found."""
+"""InitializeShareGroupState v0: a share-partition begins, at a start offset or at one yet to be found.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""JoinGroup v0-9: parked until everyone has joined."""
+"""JoinGroup v0-9: parked until everyone has joined.
+
+v0: the first.
+v1: the request adds RebalanceTimeoutMs.
+v2: the response adds ThrottleTimeMs.
+v3: clients are held back after the answer, not before it.
+v4: a member without an id is given one, and asked to come again with it.
+v5: the request adds GroupInstanceId; the response adds GroupInstanceId.
+v6: flexible, with compact lengths and tagged fields.
+v7: the response adds ProtocolType and lets ProtocolName be null.
+v8: the request adds Reason.
+v9: the response adds SkipAssignment.
+"""
 
 from __future__ import annotations
 

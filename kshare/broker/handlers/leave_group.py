@@ -1,4 +1,12 @@
-"""LeaveGroup v0-5: one member, or several by id or instance."""
+"""LeaveGroup v0-5: one member, or several by id or instance.
+
+v0: the first.
+v1: the response adds ThrottleTimeMs.
+v2: clients are held back after the answer, not before it.
+v3: the request adds Members and drops MemberId; the response adds Members.
+v4: flexible, with compact lengths and tagged fields.
+v5: the request adds Reason.
+"""
 
 from __future__ import annotations
 

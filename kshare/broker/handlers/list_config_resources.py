@@ -1,4 +1,8 @@
-"""ListConfigResources v0-1: what has settings of its own."""
+"""ListConfigResources v0-1: what has settings of its own.
+
+v0: the first.
+v1: the request adds ResourceTypes; the response adds ResourceType.
+"""
 
 from __future__ import annotations
 

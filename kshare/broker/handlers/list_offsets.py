@@ -1,4 +1,17 @@
-"""ListOffsets v1-11: the ends of a partition, and the first record from a time on."""
+"""ListOffsets v1-11: the ends of a partition, and the first record from a time on.
+
+v1: the first that is served: one offset for a time, not a list.
+v2: the request adds IsolationLevel; the response adds ThrottleTimeMs.
+v3: clients are held back after the answer, not before it.
+v4: the request adds CurrentLeaderEpoch; the response adds LeaderEpoch.
+v5: may answer OFFSET_NOT_AVAILABLE.
+v6: flexible, with compact lengths and tagged fields.
+v7: -3 asks for the record with the greatest time.
+v8: -4 asks for the first offset on the broker's own disks.
+v9: -5 asks for the last offset in tiered storage.
+v10: the request adds TimeoutMs.
+v11: -6 asks for the first offset that tiered storage has still to take. Since Kafka 4.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""Metadata v0-13: nodes, topics and who leads them; makes topics on the way where the broker is set so."""
+"""Metadata v0-13: nodes, topics and who leads them; makes topics on the way where the broker is set so.
+
+v0: the first; no topics named means all.
+v1: null means all topics; the response adds Rack, ControllerId and IsInternal.
+v2: the response adds ClusterId.
+v3: the response adds ThrottleTimeMs.
+v4: the request adds AllowAutoTopicCreation.
+v5: the response adds OfflineReplicas.
+v6: clients are held back after the answer, not before it.
+v7: the response adds LeaderEpoch.
+v8: the request adds IncludeClusterAuthorizedOperations and IncludeTopicAuthorizedOperations; the response
+    adds TopicAuthorizedOperations and ClusterAuthorizedOperations.
+v9: flexible, with compact lengths and tagged fields.
+v10: the request adds TopicId and lets Name be null; the response adds TopicId.
+v11: the request drops IncludeClusterAuthorizedOperations; the response drops ClusterAuthorizedOperations.
+v12: topics may be asked for by id alone.
+v13: the response adds ErrorCode.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""OffsetCommit v2-10."""
+"""OffsetCommit v2-10.
+
+v2: the first that is served.
+v3: the response adds ThrottleTimeMs.
+v4: clients are held back after the answer, not before it.
+v5: the request drops RetentionTimeMs.
+v6: the request adds CommittedLeaderEpoch.
+v7: the request adds GroupInstanceId.
+v8: flexible, with compact lengths and tagged fields.
+v9: also for consumer groups of the newer protocol: a member epoch may be refused.
+v10: the request adds TopicId and drops Name; the response adds TopicId and drops Name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetDelete v0: forgets committed offsets of a group that nobody is in."""
+"""OffsetDelete v0: forgets committed offsets of a group that nobody is in.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

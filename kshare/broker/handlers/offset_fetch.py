@@ -1,4 +1,17 @@
-"""OffsetFetch v1-10: of one group, or since v8 of several; by topic ids since v10."""
+"""OffsetFetch v1-10: of one group, or since v8 of several; by topic ids since v10.
+
+v1: the first that is served.
+v2: null means all topics; the response adds ErrorCode.
+v3: the response adds ThrottleTimeMs.
+v4: clients are held back after the answer, not before it.
+v5: the response adds CommittedLeaderEpoch.
+v6: flexible, with compact lengths and tagged fields.
+v7: the request adds RequireStable.
+v8: the request adds Groups and drops GroupId and Topics; the response adds Groups and drops Topics and
+    ErrorCode.
+v9: the request adds MemberId and MemberEpoch.
+v10: the request adds TopicId and drops Name; the response adds TopicId and drops Name.
+"""
 
 from __future__ import annotations
 

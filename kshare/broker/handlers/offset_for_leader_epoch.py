@@ -1,4 +1,9 @@
-"""OffsetForLeaderEpoch v2-4: where a leader's epoch ended, by which consumers notice a log that was cut."""
+"""OffsetForLeaderEpoch v2-4: where a leader's epoch ended, by which consumers notice a log that was cut.
+
+v2: the first that is served.
+v3: the request adds ReplicaId.
+v4: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

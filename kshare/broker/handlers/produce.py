@@ -1,6 +1,18 @@
 """Produce v3-13: appends batches as they were sent. Without replicas, every acks is fulfilled at once.
 
 Since v12 a transactional producer needn't name its partitions before: writing adds them.
+
+v3: the first that is served: batches of the current format, and transactions.
+v4: may answer KAFKA_STORAGE_ERROR.
+v5: the response adds LogStartOffset.
+v6: clients are held back after the answer, not before it.
+v7: records may be compressed by zstd.
+v8: the response adds RecordErrors and ErrorMessage.
+v9: flexible, with compact lengths and tagged fields.
+v10: the response adds CurrentLeader and NodeEndpoints.
+v11: may answer TRANSACTION_ABORTABLE.
+v12: a transaction's partitions needn't be added before: writing adds them.
+v13: the request adds TopicId and drops Name; the response adds TopicId and drops Name.
 """
 
 from __future__ import annotations

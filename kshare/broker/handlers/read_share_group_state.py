@@ -1,4 +1,7 @@
-"""ReadShareGroupState v0: all that is known of a share-partition, for the leader that begins to serve it."""
+"""ReadShareGroupState v0: all that is known of a share-partition, for the leader that begins to serve it.
+
+v0: the first.
+"""
 
 from __future__ import annotations
 

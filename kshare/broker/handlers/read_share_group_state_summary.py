@@ -1,4 +1,8 @@
-"""ReadShareGroupStateSummary v0-1: where a share-partition stands, without its records' states."""
+"""ReadShareGroupStateSummary v0-1: where a share-partition stands, without its records' states.
+
+v0: the first.
+v1: the response adds DeliveryCompleteCount. Since Kafka 4.2.
+"""
 
 from __future__ import annotations
 

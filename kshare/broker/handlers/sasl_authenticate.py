@@ -1,4 +1,9 @@
-"""SaslAuthenticate v0-2 where nobody has to log in. Where one has, `security` answers it."""
+"""SaslAuthenticate v0-2 where nobody has to log in. Where one has, `security` answers it.
+
+v0: the first.
+v1: the response adds SessionLifetimeMs.
+v2: flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""SaslHandshake v0-1 where nobody has to log in. Where one has, `security` answers it."""
+"""SaslHandshake v0-1 where nobody has to log in. Where one has, `security` answers it.
+
+v0: the first.
+v1: tokens follow in SaslAuthenticate, not bare; flexible, with compact lengths and tagged fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ShareAcknowledge v1-2: acknowledgements on their own, and the way to renew locks (v2) or to close a session."""
+"""ShareAcknowledge v1-2: acknowledgements on their own, and the way to renew locks (v2) or to close a session.
+
+v1: the first that is served; v0 was an early access in Kafka 4.0.
+v2: acknowledgements that renew; the request adds IsRenewAck; the response adds AcquisitionLockTimeoutMs.
+    Since Kafka 4.2.
+"""
 
 from __future__ import annotations
 

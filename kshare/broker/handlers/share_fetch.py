@@ -2,6 +2,10 @@
 
 Top-level errors leave nothing done but, where the session went on, its epoch. A partition is answered when it has
 records, an error or acknowledgements, and once after it came into the session.
+
+v1: the first that is served; v0 was an early access in Kafka 4.0.
+v2: records up to a limit exactly, and acknowledgements that renew; the request adds ShareAcquireMode and
+    IsRenewAck. Since Kafka 4.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ShareGroupDescribe v1: a group's state and epochs, and what its members hold."""
+"""ShareGroupDescribe v1: a group's state and epochs, and what its members hold.
+
+v1: the first that is served; v0 was an early access in Kafka 4.0.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat v1: joins with epoch 0, leaves with -1, stays with its own."""
+"""ShareGroupHeartbeat v1: joins with epoch 0, leaves with -1, stays with its own.
+
+v1: the first that is served; v0 was an early access in Kafka 4.0.
+"""
 
 from __future__ import annotations
 

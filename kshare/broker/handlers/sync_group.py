@@ -1,4 +1,12 @@
-"""SyncGroup v0-5: the leader brings what everyone reads, the others are parked until then."""
+"""SyncGroup v0-5: the leader brings what everyone reads, the others are parked until then.
+
+v0: the first.
+v1: the response adds ThrottleTimeMs.
+v2: clients are held back after the answer, not before it.
+v3: the request adds GroupInstanceId.
+v4: flexible, with compact lengths and tagged fields.
+v5: the request adds ProtocolType and ProtocolName; the response adds ProtocolType and ProtocolName.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""TxnOffsetCommit v0-6: offsets that count once the producer's transaction is committed."""
+"""TxnOffsetCommit v0-6: offsets that count once the producer's transaction is committed.
+
+v0: the first.
+v1: clients are held back after the answer, not before it.
+v2: the request adds CommittedLeaderEpoch.
+v3: the request adds GenerationIdOrMemberEpoch, MemberId and GroupInstanceId; flexible, with compact lengths
+    and tagged fields.
+v4: may answer TRANSACTION_ABORTABLE.
+v5: the group's offsets needn't be added to the transaction before.
+v6: the request adds TopicId and drops Name; the response adds TopicId and drops Name. Since Kafka 4.4.
+"""
 
 from __future__ import annotations
 

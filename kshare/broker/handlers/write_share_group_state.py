@@ -1,4 +1,8 @@
-"""WriteShareGroupState v0-1: what a leader has come to know; v1 says how much in flight is settled."""
+"""WriteShareGroupState v0-1: what a leader has come to know; v1 says how much in flight is settled.
+
+v0: the first.
+v1: the request adds DeliveryCompleteCount. Since Kafka 4.2.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+"""Handlers are a changelog of the API: each says in a line a version what changed, and which fields came and went."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from kshare.broker.dispatch import HANDLERS
+from kshare.broker.profiles import profile
+from tools.kgen.model import Field, Message, read_folder, walk
+
+RELEASES = ("4.1", "4.3", "4.4")
+MESSAGES = {
+    (message.api_key, message.kind): message
+    for message in read_folder(Path(__file__).parents[2] / "schemas")
+    if message.kind in ("request", "response")
+}
+each_api = pytest.mark.parametrize("api_key", HANDLERS, ids=HANDLERS.get)
+
+
+def served(api_key: int) -> range:
+    """From the lowest to the highest version that any release has, as far as we have it too."""
+    ranges = [profile(release).versions[api_key] for release in RELEASES]
+    known = MESSAGES[api_key, "request"].versions
+    first = max(known.first, min(first for first, _ in ranges))
+    return range(first, min(known.last, max(last for _, last in ranges)) + 1)
+
+
+def docs_of(api_key: int) -> str:
+    return import_module(f"kshare.broker.handlers.{HANDLERS[api_key]}").__doc__ or ""
+
+
+def changelog(docs: str) -> dict[int, str]:
+    """Version → what is said of it, however many lines it takes."""
+    entries = re.findall(r"^v(\d+): ((?:.|\n(?=    ))+)$", docs, flags=re.MULTILINE)
+    assert len({number for number, _ in entries}) == len(entries)
+    return {int(number): text for number, text in entries}
+
+
+def changed(message: Message, version: int) -> set[str]:
+    """Fields that begin in this version or ended before it, without those within others that do."""
+    found: dict[str, Field] = {}
+    for path, field in walk(message.body):
+        begins = message.versions.first < version == field.versions.first
+        has_ended = bool(field.versions) and field.versions.last == version - 1
+        if (begins or has_ended) and not any(path.startswith(f"{outer}.") for outer in found):
+            found[path] = field
+    return {field.name for field in found.values()}
+
+
+@each_api
+def test_a_handler_names_every_version_that_it_serves(api_key: int) -> None:
+    versions = served(api_key)
+    docs = docs_of(api_key)
+    assert list(changelog(docs)) == list(versions)
+    title = f"v{versions[0]}" + (f"-{versions[-1]}" if len(versions) > 1 else "")
+    assert re.match(rf"{MESSAGES[api_key, 'request'].api_name} {title}\b", docs)
+
+
+@each_api
+def test_a_handler_names_every_field_that_came_or_went(api_key: int) -> None:
+    entries = changelog(docs_of(api_key))
+    for version in served(api_key)[1:]:
+        for kind in ("request", "response"):
+            missing = {
+                name
+                for name in changed(MESSAGES[api_key, kind], version)
+                if not re.search(rf"\b{name}\b", entries[version])
+            }
+            assert not missing, f"v{version}, {kind}"

@@ -1,0 +1,87 @@
+"""Schemas as a Kafka to come may have them: one version more, with a field of every sort that a version can add."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+APIS = (
+    "DescribeCluster",
+    "Fetch",
+    "FindCoordinator",
+    "Metadata",
+    "Produce",
+    "ShareAcknowledge",
+    "ShareFetch",
+    "ShareGroupHeartbeat",
+)
+"""What a share consumer and a producer say all the time, and every answer that holds addresses."""
+GROWN = tuple(api + kind for api in APIS for kind in ("Request", "Response"))
+
+Node = dict[str, Any]
+
+
+def grown_schema(name: str) -> Node:
+    """The schema of one message with its next version."""
+    document: Node = deepcopy(json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8")))
+    first, _, last = document["validVersions"].partition("-")
+    new = int(last or first) + 1
+    document["validVersions"] = f"{first}-{new}"
+    _grow_arrays(document["fields"], new)
+    document["fields"] += _additions(name, document["fields"], new)
+    return document
+
+
+def _grow_arrays(fields: list[Node], new: int) -> None:
+    for field in fields:
+        if "fields" not in field:
+            continue
+        _grow_arrays(field["fields"], new)
+        if field["type"].startswith("[]") and field["versions"].endswith("+"):
+            tag = sum("tag" in one for one in field["fields"])
+            owner = field["type"].removeprefix("[]")
+            field["fields"] += [
+                _field("GrownCount", "uint16", new),
+                _tagged("GrownHint", "int64", new, tag, default="-1"),
+                _tagged("GrownTrail", f"{owner}Trail", new, tag + 1, fields=_trail(owner, new)),
+            ]
+
+
+def _additions(owner: str, beside: list[Node], new: int) -> list[Node]:
+    """Plain fields, tagged fields, and a tagged struct that holds structs."""
+    tag = sum("tag" in field for field in beside)
+    return [
+        _field("GrownShare", "float64", new),
+        _field("GrownIsLast", "bool", new, default="true"),
+        _field("GrownName", "string", new, nullableVersions=f"{new}+", default="null"),
+        _tagged("GrownNote", "string", new, tag),
+        _tagged("GrownMarks", "[]int8", new, tag + 1),
+        _tagged("GrownId", "uuid", new, tag + 2),
+        _tagged("GrownTrail", f"{owner}Trail", new, tag + 3, fields=_trail(owner, new)),
+        _field("GrownPairs", "[]GrownPair", new, fields=_pair(new)),
+    ]
+
+
+def _trail(owner: str, new: int) -> list[Node]:
+    cause = [_field("Code", "int16", new), _tagged("Detail", "bytes", new, 0)]
+    step = [
+        _field("Broker", "int32", new),
+        _field("Cause", f"{owner}Cause", new, nullableVersions=f"{new}+", default="null", fields=cause),
+    ]
+    return [_field("Number", "uint32", new), _field("Steps", f"[]{owner}Step", new, fields=step)]
+
+
+def _pair(new: int) -> list[Node]:
+    """Numbers alone: read and written an array at a time."""
+    return [_field("Left", "uint32", new), _field("Middle", "float64", new), _field("Right", "uint16", new)]
+
+
+def _field(name: str, kind: str, since: int, **more: Any) -> Node:
+    return {"name": name, "type": kind, "versions": f"{since}+", **more}
+
+
+def _tagged(name: str, kind: str, since: int, tag: int, **more: Any) -> Node:
+    return _field(name, kind, since, tag=tag, taggedVersions=f"{since}+", **more)

@@ -1,0 +1,48 @@
+"""Messages may grow: with a version more and fields of every sort in them, the rooms pass the tests that they pass now.
+
+In a process of its own, since a room knows the messages that were there when it was loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NEWEST = (
+    "ShareFetchRe and -3 or ShareAcknowledgeRe and -3 or ShareGroupHeartbeatRe and -2 or ProduceRe and -14"
+)
+SMALL = "test_bytes or test_spans or test_unknown"
+
+
+def _passes_grown(*arguments: str, compiled: bool = False) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.growth.plugin", *arguments]
+    environment = {**os.environ, "KSHARE_GROWN_COMPILED": "1"} if compiled else None
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert f"grown messages, {'compiled' if compiled else 'from their sources'}" in done.stdout
+
+
+def test_codecs_and_dissector_agree_on_new_versions() -> None:
+    files = ("tests/protocol/test_messages.py", "tests/dissect/test_messages.py")
+    _passes_grown("-k", f"({SMALL}) and ({NEWEST})", *files)
+
+
+def test_every_room_takes_new_versions() -> None:
+    _passes_grown(
+        "tests/growth/with_grown_messages.py", "tests/trace/test_answers.py", "tests/trace/test_tail.py"
+    )
+
+
+def test_a_compiled_message_takes_new_versions() -> None:
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    files = ("tests/protocol/test_messages.py",)
+    _passes_grown(
+        "-k", "test_bytes and ShareFetchResponse", *files, compiled=shutil.which(compiler) is not None
+    )
