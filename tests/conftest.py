@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["kshare.testing.plugin", "tools.runs.deadlines", "tools.runs.broker_watch"]
+pytest_plugins = [
+    "kshare.testing.plugin",
+    "tools.runs.deadlines",
+    "tools.runs.broker_watch",
+    "tools.runs.quick",
+]
 
 # How long an example takes is the machine's business: nothing is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

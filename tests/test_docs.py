@@ -20,10 +20,15 @@ from kshare.client.config import OPTIONS
 from kshare.metrics.readings import METRICS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "schemas" / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "schemas/README.md")),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 BROKER = "localhost:9092"
 CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
@@ -51,12 +56,18 @@ def check_command(command: list[str]) -> None:
     match command:
         case ["tools/test"]:
             assert "tools/test" in (ROOT / ".ci/run").read_text(), "the gate runs what the README names"
+        case ["tools/test", *arguments]:
+            check_test_command(arguments)
         case ["tools/bench", *arguments]:
             run([sys.executable, "-m", "tools.benches", *arguments, "--help"])
         case ["tools/demo"]:
             run([sys.executable, "-m", "tools.demos"])
         case ["kshare", "broker", *arguments]:
             run([sys.executable, "-m", "kshare.cli", "broker", *arguments, "--help"])
+        case [".venv/bin/pre-commit", "install"]:
+            run([sys.executable, "-m", "pre_commit", "validate-config"])
+        case [".venv/bin/python", "-m", *_]:
+            run([sys.executable, *command[1:], "--help"])
         case ["python", "-m", module, *arguments] if module.startswith("tools.kgen"):
             run([sys.executable, "-m", module, *arguments, "--help"])
         case ["pip", "install", _]:
@@ -65,6 +76,21 @@ def check_command(command: list[str]) -> None:
             pass  # these run as they are, and their output is compared
         case _:
             pytest.fail(f"no test knows how to try {shlex.join(command)!r}")
+
+
+def check_test_command(arguments: list[str]) -> None:
+    """Its options are known, and its paths are there."""
+    for word, value in pairwise([*arguments, ""]):
+        match word:
+            case "--quick" | "--long":
+                pass  # tests/tools/test_test.py
+            case "-k":
+                names = {word for word in value.split() if word not in ("and", "or", "not")}
+                assert names <= {"every_record_once", "4.3.1", "trio", "embedded"}
+            case path if path.startswith("tests/"):
+                assert (ROOT / path).exists(), path
+            case _:
+                assert arguments[arguments.index(word) - 1] == "-k", word
 
 
 def run(command: list[str]) -> None:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -64,6 +65,17 @@ def run(command: list[str | Path], cwd: Path = ROOT, code: int = 0, **environmen
     return done.stdout + done.stderr
 
 
+def test_each_python_that_is_supported_has_its_classifier() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [
+        classifier.removeprefix("Programming Language :: Python :: ") for classifier in project["classifiers"]
+    ]
+    assert [name for name in named if name.startswith("3.")] == ["3.11", "3.12", "3.13", "3.14"]
+    assert project["requires-python"] == ">=3.11"
+    assert all(url.startswith("https://") for url in project["urls"].values())
+
+
+@pytest.mark.lengthy
 def test_the_wheel_holds_types_and_tables(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -73,6 +85,8 @@ def test_the_wheel_holds_types_and_tables(built: Path) -> None:
         "kshare/protocol/messages/share_fetch_request.py",
     } <= names
     assert "kshare/dissect/fields/share_fetch_request.py" in names
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    assert b"\nProject-URL: Homepage, https://" in zipfile.ZipFile(wheel).read(metadata)
     # It was built here, where there is a compiler.
     assert any(name.endswith((".so", ".pyd")) for name in names)
     assert not wheel.name.endswith("-any.whl")
@@ -81,6 +95,7 @@ def test_the_wheel_holds_types_and_tables(built: Path) -> None:
     ]
 
 
+@pytest.mark.lengthy
 def test_the_sdist_installs_without_a_compiler(built: Path, tmp_path: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

@@ -63,6 +63,7 @@ def nothing_is_left(rig: Rig, runner: int) -> None:
     eventually(lambda: not is_running(runner), "the runner has ended")
 
 
+@pytest.mark.spark
 def test_spark_stop_without_query_stop_and_then_sigterm(patient_broker: Broker, tmp_path: Path) -> None:
     rig = Rig(ELSEWHERE, patient_broker, tmp_path)
     with driver(rig, tmp_path) as process:
@@ -77,6 +78,7 @@ def test_spark_stop_without_query_stop_and_then_sigterm(patient_broker: Broker, 
         nothing_is_left(rig, runner)
 
 
+@pytest.mark.spark
 def test_a_driver_that_is_killed_with_its_jvm(patient_broker: Broker, tmp_path: Path) -> None:
     rig = Rig(ELSEWHERE, patient_broker, tmp_path)
     with driver(rig, tmp_path) as process:

@@ -107,6 +107,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.name.isdecimal()}
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("release", TESTED_RELEASES)
 def test_each_row_is_once_in_the_sink(orders_broker: Broker, tmp_path: Path, release: str) -> None:

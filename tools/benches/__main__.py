@@ -33,7 +33,7 @@ def main() -> int:
             chart(result, CHARTS / f"{result.suite.name}.png")
     if options.write:
         command = shlex.join(["tools/bench", *sys.argv[1:]])
-        report.write(options.write, command, {_name(result): _as_text(result) for result in results})
+        report.write(options.write, command, {_name(result): result for result in results})
     if options.json:
         print(json.dumps(_as_json(results), indent=2))
         return 0
@@ -65,7 +65,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--json", action="store_true", help="print one object whose ratios map a name to a number"
     )
     parser.add_argument(
-        "--write", type=Path, metavar="FOLDER", help=f"put the figures into {report.PAGE} there, such as docs"
+        "--write",
+        type=Path,
+        metavar="FOLDER",
+        help=f"put the figures into {report.DATA} there, such as docs, and make {report.PAGE} of it",
     )
     parser.add_argument(
         "--rounds", type=_positive, metavar="N", help="rounds to take the median of; each member has its own"

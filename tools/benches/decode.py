@@ -44,7 +44,7 @@ def study(wishes: Wishes) -> Study:
         "decode",
         [
             f"files of {_LARGE // _MEGABYTE} MB (that of single records: {_SMALL // _MEGABYTE} MB), records of "
-            f"{RECORD_BYTES} bytes,",
+            f"{RECORD_BYTES} bytes, "
             "a process each, its start included",
         ],
         [

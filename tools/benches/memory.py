@@ -31,7 +31,7 @@ def study(wishes: Wishes) -> Study:
     return Study(
         "memory",
         [
-            f"resident MiB, {SAMPLES} samples: on the way through {records:,} records of 100 bytes,",
+            f"resident MiB, {SAMPLES} samples: on the way through {records:,} records of 100 bytes, "
             f"and over {seconds:.0f} seconds in which the first record is never done",
         ],
         [

@@ -53,7 +53,7 @@ def study(wishes: Wishes) -> Study:
         [
             f"{records:,} records of {VALUE_BYTES} bytes, written when all have joined; defaults",
             f"{CONSUMERS} consumers in processes of their own; mixed handlers: seed {SEED}",
-            "sleeping handlers oversleep on a machine that is busy with other things: what is lost by waiting",
+            "sleeping handlers oversleep on a machine that is busy with other things: what is lost by waiting "
             "for records alone is what is missing from 100 % (87 % is 1.15 times what the handlers took)",
         ],
         [

@@ -1,24 +1,104 @@
-"""The page of figures: a section a member."""
+"""The data file and the page made of it: one member's figures replaced, the others left as they are."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from tools.benches import report
+from tools.benches.measure import Result, Spread, Suite
+from tools.benches.report import DATA, PAGE, entry, page, write
+from tools.benches.study import Contest, Figure, Study, StudyResult, evaluate
 
-
-def test_a_member_measured_again_replaces_its_section_alone(tmp_path: Path) -> None:
-    report.write(tmp_path, "tools/bench consume sharing", {"consume": "old", "sharing": "shared\n\n"})
-    page = report.write(tmp_path, "tools/bench consume", {"consume": "new"}).read_text(encoding="utf-8")
-    assert page.startswith("# Benchmarks")
-    assert "old" not in page
-    assert "`tools/bench consume` on Python" in page
-    assert "```text\nnew\n```" in page
-    assert "```text\nshared\n```" in page
-    assert page.index("new") < page.index("shared")
+ROOT = Path(__file__).parents[3]
 
 
-def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
-    page = report.write(tmp_path, "c", {"memory": "1 | 2", "latency": "3"})
-    before = page.read_bytes()
-    assert report.write(tmp_path, "c", {"latency": "3"}).read_bytes() == before
+def studied(fast: float = 250_000.0, *, is_series: bool = False) -> StudyResult:
+    study = Study(
+        "consume",
+        ["1,000 records of 100 bytes"],
+        [Figure("records", "a second", more_is_better=True), Figure("CPU", "microseconds a record")],
+        {"kshare": dict, "confluent-kafka": dict},
+        [Contest("records", "kshare", "confluent-kafka")],
+        is_series=is_series,
+    )
+    taken = {
+        "kshare": [{"records": fast, "CPU": 0.123456789}],
+        "confluent-kafka": [{"records": 100_000.0}],
+    }
+    return evaluate(study, taken)
+
+
+def measured() -> Result:
+    suite = Suite("codecs", "message", {}, [])
+    return Result(suite, {"kshare": Spread(1.0, 2.0, 3.0)}, {"encode": Spread(1.5, 1.6, 1.7)})
+
+
+def data_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / DATA).read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_page_is_made_of_the_data() -> None:
+    docs = ROOT / "docs"
+    said = (docs / PAGE).read_text(encoding="utf-8")
+    assert page(data_of(docs)) == said, "run `python -m tools.benches.report docs`"
+
+
+def test_a_member_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
+    write(tmp_path, "tools/bench consume", {"consume": studied(250_000.0)})
+    write(tmp_path, "tools/bench codecs", {"codecs": measured()})
+    before = data_of(tmp_path)
+    write(tmp_path, "tools/bench consume --rounds 1", {"consume": studied(300_000.0)})
+    after = data_of(tmp_path)
+    assert after["codecs"] == before["codecs"]
+    assert after["consume"]["figures"]["records"]["kshare"] == {
+        "low": 300000,
+        "middle": 300000,
+        "high": 300000,
+    }
+    said = (tmp_path / PAGE).read_text(encoding="utf-8")
+    assert "300,000" in said
+    assert "250,000" not in said
+    assert said.index("## Messages") < said.index("## Consuming")
+
+
+def test_an_entry_says_how_it_was_taken_and_holds_every_figure() -> None:
+    found = entry("tools/bench consume", studied())
+    assert found["command"] == "tools/bench consume"
+    assert found["machine"].startswith("Python 3.")
+    assert found["remarks"] == ["1,000 records of 100 bytes"]
+    assert found["units"] == {"records": "a second", "CPU": "microseconds a record"}
+    assert found["figures"]["CPU"] == {"kshare": {"low": 0.12346, "middle": 0.12346, "high": 0.12346}}
+    assert found["ratios"] == {"records: kshare / confluent-kafka": {"low": 2.5, "middle": 2.5, "high": 2.5}}
+
+
+def test_figures_as_a_chart_and_a_table() -> None:
+    said = page({"consume": entry("tools/bench consume", studied())})
+    assert "kshare           ████████████████████████████████████████     250,000\n" in said
+    assert "confluent-kafka  ████████████████                             100,000\n" in said
+    assert "| | records, a second | CPU, microseconds a record |\n" in said
+    assert "| kshare | 250,000 | 0.123 |\n" in said
+    assert "| confluent-kafka | 100,000 |  |\n" in said
+
+
+def test_a_suite_has_one_figure() -> None:
+    said = page({"codecs": entry("tools/bench codecs", measured())})
+    assert "| | time, nanoseconds a message |\n" in said
+    assert "| kshare | 2 |\n" in said
+
+
+def test_a_series_has_a_table_alone() -> None:
+    assert "█" not in page({"consume": entry("tools/bench consume", studied(is_series=True))})
+
+
+def test_what_the_page_begins_with() -> None:
+    found = dict(entry("tools/bench consume", studied()))
+    assert "## In short" not in page({"consume": found})
+    found["ratios"] = {
+        "records: kshare batches, tuned / confluent-kafka, tuned": {"low": 1.0, "middle": 2.0, "high": 3.0}
+    }
+    said = page({"consume": found})
+    assert (
+        "| records a second in batches, beside confluent-kafka, both tuned | 2.00 | 1.00 to 3.00 |\n" in said
+    )

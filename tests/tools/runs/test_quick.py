@@ -1,0 +1,53 @@
+"""`--quick` leaves out what needs a JVM or seconds, runs all else, and says what it left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.runs.small_run import small_run
+from tools.runs.quick import LEFT_OUT
+
+_TESTS = """
+    @pytest.fixture
+    def any_spark():
+        raise AssertionError("a JVM was started")
+
+    def test_plain(): pass
+    def test_with_a_session(any_spark): raise AssertionError
+    @pytest.mark.kafka
+    @pytest.mark.java
+    def test_of_both(): pass
+    @pytest.mark.lengthy
+    @pytest.mark.parametrize("number", range(1200))
+    def test_lengthy(number): pass
+    """
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_it_says_what_it_left_out(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    done = small_run(tmp_path, _TESTS, "--quick", "--forbid-skips", *workers)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    said = done.stdout.partition("--quick left out ")[2].splitlines()
+    assert said[0] == "1,202 tests; tools/test runs them:"
+    assert said[1:4] == [
+        "       1 kafka: need real Kafka brokers",
+        "       1 spark: start Spark",
+        "   1,200 lengthy: take seconds each: builds, whole programs, waits",
+    ]
+
+
+def test_without_it_they_run(tmp_path: Path) -> None:
+    done = small_run(tmp_path, "@pytest.mark.lengthy\ndef test_it(): pass")
+    assert "1 passed" in done.stdout
+    assert "left out" not in done.stdout
+
+
+@pytest.mark.parametrize("marker", LEFT_OUT)
+def test_each_marker_is_left_out(tmp_path: Path, marker: str) -> None:
+    body = f"def test_plain(): pass\n@pytest.mark.{marker}\ndef test_it(): raise AssertionError"
+    done = small_run(tmp_path, body, "--quick", "--long")
+    assert done.returncode == 0, done.stdout
+    assert f"       1 {marker}: " in done.stdout
