@@ -6,6 +6,7 @@ a full in-flight window whose start stands still        | problem: nothing new i
 records removed from the topic before they were settled | problem: they are lost
 lag, and no members, or none with the partition         | warning, with how fast it grows
 lag, members, and nothing settled for long              | warning
+no such group, and there are others                     | warning, with the nearest name
 records archived after their last delivery, or about to | warning, unless there is a dead-letter topic
 """
 
@@ -22,8 +23,9 @@ from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
 from kshare.cli.checkup.finding import Finding, ok, problem, unknown, warning
-from kshare.cli.checkup.group_settings import check_of, chosen_groups, set_command
+from kshare.cli.checkup.group_settings import check_of, chosen_groups, set_command, visible_groups
 from kshare.cli.checkup.patient import Patient
+from kshare.cli.known_groups import no_group
 from kshare.cli.progress_text import duration, full_window, how_long, name_of, removed
 from kshare.cli.wording import counted
 from kshare.errors import BrokerError
@@ -64,13 +66,20 @@ async def group_health(patient: Patient) -> AsyncIterator[Finding]:
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
-            yield ok(check_of(name), "health not checked: there is no such group yet")
+            yield _missing(name, await visible_groups(patient))
             continue
         before = first[name]
         now = await _look(patient, reader, name) if before.lag else before
         found = list(_judged(patient, before, now or before, await _settings(patient, name)))
         for finding in found or [_well(now or before)]:
             yield finding
+
+
+def _missing(group: str, known: Iterable[str]) -> Finding:
+    """Before its first consumer a group isn't there; where others are, its name may be wrong."""
+    if known:
+        return warning(check_of(group), f"health not checked: {no_group(group, known)}")
+    return ok(check_of(group), "health not checked: there is no such group yet")
 
 
 async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:

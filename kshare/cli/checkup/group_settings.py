@@ -8,6 +8,7 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.results import ConfigEntry
 from kshare.cli.checkup.finding import Finding, ok, problem, warning
 from kshare.cli.checkup.patient import Patient
+from kshare.cli.known_groups import nearest
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -32,6 +33,10 @@ async def chosen_groups(patient: Patient) -> tuple[str, ...]:
     """Those that we were asked about, or all that can be seen."""
     if patient.groups:
         return patient.groups
+    return await visible_groups(patient)
+
+
+async def visible_groups(patient: Patient) -> tuple[str, ...]:
     return tuple(one.group for one in await groups.list_groups(patient.router, ("share",), ()))
 
 
@@ -91,6 +96,9 @@ async def _at_the_end(patient: Patient, group: str, settings: dict[str, ConfigEn
         known = []
     if any(one.start_offset is not None for one in known):
         return []
+    there = await visible_groups(patient)
+    if group not in there and nearest(group, there):
+        return []  # its name is probably mistyped: nothing should be set for it
     return [
         warning(
             check_of(group),

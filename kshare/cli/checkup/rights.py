@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from kshare.cli.checkup.finding import Finding, ok, problem, unknown
 from kshare.cli.checkup.patient import Patient
+from kshare.cli.known_topics import or_nearest
 from kshare.net.permissions import Resource, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest, MetadataRequest
@@ -32,7 +33,8 @@ async def rights(patient: Patient) -> AsyncIterator[Finding]:
         found = await _topic(patient, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
-            yield problem(_CHECK, f"topic {topic} doesn't exist", command)
+            known = [one.name or "" for one in (await patient.router.metadata(None)).topics]
+            yield problem(_CHECK, f"topic {topic} doesn't exist{or_nearest(topic, known)}", command)
         else:
             yield _judge(patient, "topic", topic, _on_topic(found))
 
