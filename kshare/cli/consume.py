@@ -112,6 +112,8 @@ def consume(
     from kshare.cli import consuming, record_choice
     from kshare.cli.cluster import Cluster
 
+    if group == "":
+        raise typer.BadParameter("--group: a group's name must not be empty")
     word = consuming.word(reject, release)
     form = record_choice.form(
         format_, is_json, key_kind, value_kind, formatter or [], formatter_file, is_interactive
