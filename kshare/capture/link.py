@@ -154,8 +154,8 @@ class Link:
         if not mine.lacks():
             mine.doubted_since = None
             return False
-        if mine.doubted_since is None:
-            mine.doubted_since = self._packets
+        if mine.doubted_since is None or mine.doubted_at != mine.next:
+            mine.doubted_since, mine.doubted_at = self._packets, mine.next
         return self._packets - mine.doubted_since >= _PATIENCE
 
     def _advance(self, side: int, time: float) -> Iterator[Event]:
@@ -245,6 +245,8 @@ class _Direction:
         self.held: list[_Part] = []
         self.held_bytes = 0
         self.doubted_since: int | None = None
+        self.doubted_at = 0
+        """The position of the gap that is doubted: another one is waited for anew."""
         self.is_over = False
 
     def begin_again(self, sequence: int) -> None:

@@ -109,6 +109,8 @@ class Member:
     refused: int = 0
     resets: int = 0
     lock_ms: int = 0
+    holes: int = 0
+    """How often bytes were missing of a connection of this member's."""
     longest_wait_ms: int = 0
     """That a fetch asked for."""
     latencies: Latencies = field(default_factory=Latencies)
@@ -161,6 +163,15 @@ class Member:
                 self.remember(partition, piece.first, piece.last, Standing.LOST)
         if self.sessions.get(session.server) is session:
             del self.sessions[session.server]
+
+    def fall_silent(self, number: int) -> None:
+        """Bytes of this connection are missing: what was known of its sessions, and what was held, isn't any more."""
+        self.holes += 1
+        self.heartbeat_at = None
+        self.past.clear()
+        for session in list(self.sessions.values()):
+            if session.connection == number:
+                del self.sessions[session.server]
 
     def lose_session(self, session: Session) -> None:
         """It ends without a farewell."""

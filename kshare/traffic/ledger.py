@@ -69,11 +69,18 @@ class Beat:
 class Ledger:
     def __init__(self) -> None:
         self.members: dict[tuple[str, str], Member] = {}
+        self._seen_on: dict[int, set[Member]] = {}
+        """By connection."""
+        self._with_holes: set[int] = set()
 
     def turn(self, turn: Turn) -> Step:
         exchange = turn.exchange
         member = self._member(turn.group, turn.member, exchange)
         session = member.sessions.get(exchange.connection.server)
+        number = exchange.connection.number
+        if session and session.connection != number and number in self._with_holes:
+            member.fall_silent(session.connection)
+            session = None
         epoch, ended = (session.epoch, session.last_ended) if session else (None, 0.0)
         judged: list[Judged] = []
         for ack in turn.acknowledged:
@@ -106,8 +113,16 @@ class Ledger:
                 member.assigned_at = exchange.ended_at
         return beat
 
+    def hole(self, number: int) -> None:
+        """Bytes of this connection are missing here: its members may have said anything meanwhile."""
+        self._with_holes.add(number)
+        for member in self._seen_on.get(number, ()):
+            member.fall_silent(number)
+
     def connection_closed(self, number: int) -> list[tuple[Member, Session]]:
         """The sessions that end with it."""
+        self._with_holes.discard(number)
+        self._seen_on.pop(number, None)
         ended = [
             (member, session)
             for member in self.members.values()
@@ -128,6 +143,7 @@ class Ledger:
         member = self.members.get(key)
         if member is None:
             member = self.members[key] = Member(group, member_id, exchange.client_id)
+        self._seen_on.setdefault(exchange.connection.number, set()).add(member)
         return member
 
     # --- what a turn changes

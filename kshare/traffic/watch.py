@@ -57,6 +57,10 @@ class Watch:
             sight.findings += self._linter.beat(beat)
         return sight
 
+    def hole(self, number: int) -> None:
+        """Bytes of this connection, in either direction, are missing here."""
+        self.ledger.hole(number)
+
     def connection_closed(self, connection: Connection, time: float) -> list[Finding]:
         """Call it behind the exchanges that were left unanswered."""
         self._now = max(self._now, time)

@@ -79,6 +79,17 @@ def test_what_the_capture_lacks_is_given_up_soon_after_it_was_acknowledged() -> 
     ]
 
 
+def test_each_packet_that_comes_late_is_waited_for_anew() -> None:
+    """Long after the first one, whose acknowledgement was captured before it, too."""
+    talk = Talk().open()
+    for _ in range(40):
+        talk.say(0, b"ask.").acknowledge(1).say(1, b"tell").acknowledge(0)
+    segments = list(talk.segments)
+    for question in (3, 3 + 4 * 20):
+        segments[question : question + 2] = reversed(segments[question : question + 2])
+    assert told(segments) == told(talk.segments)
+
+
 def test_a_question_that_the_capture_lacks_does_not_hold_back_its_answer() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()

@@ -39,6 +39,7 @@ class Stage:
         self.now = 1000.0
         self.findings: list[Finding] = []
         self._talks: dict[str, Conversation] = {}
+        self._connections = 0
         self._last_id = 0
 
     @property
@@ -47,7 +48,8 @@ class Stage:
 
     def _talk(self, server: str) -> Conversation:
         if server not in self._talks:
-            number = len(self._talks) + 1
+            self._connections += 1
+            number = self._connections
             self._talks[server] = Conversation(Connection(number, f"10.0.0.1:{5000 + number}", server))
         return self._talks[server]
 
@@ -141,6 +143,17 @@ class Stage:
             assignment=assignment,
         )
         self._say(request, response)
+
+    def reconnect(self, server: str = "broker:9092") -> None:
+        """What comes next goes over another connection; the first is not seen to close."""
+        del self._talks[server]
+
+    def hole(self, server: str = "broker:9092") -> None:
+        """What client and broker say next isn't seen."""
+        talk = self._talk(server)
+        talk.client_lost(self.now)
+        talk.server_lost(self.now)
+        self.watch.hole(talk.connection.number)
 
     def close(self, server: str = "broker:9092") -> None:
         talk = self._talks.pop(server)

@@ -394,3 +394,39 @@ def test_nothing_is_said_of_sessions_that_began_before_we_looked() -> None:
     stage.fetch(17, (100, 199, 1), acks=[(0, 99, ACCEPT)])
     stage.acknowledge(18, (100, 249, ACCEPT))
     assert stage.findings == []
+
+
+def test_nothing_is_known_of_sessions_behind_a_hole() -> None:
+    stage = Stage()
+    stage.heartbeat(0)
+    stage.fetch(0, (0, 9, 1))
+    stage.acknowledge(1, (0, 9, ACCEPT))
+    stage.hole()
+    stage.now += 60
+    stage.heartbeat(1)
+    stage.fetch(5, (10, 19, 1), acks=[(0, 9, ACCEPT)])
+    stage.fetch(6, error=NO_SESSION)
+    stage.hole()
+    stage.fetch(3)
+    stage.hole()
+    stage.close()
+    stage.finish()
+    assert stage.rules == {"turned-away"}
+
+
+def test_a_session_that_is_seen_whole_behind_a_hole_is_judged_again() -> None:
+    stage = Stage()
+    stage.fetch(0)
+    stage.hole()
+    stage.fetch(4)
+    stage.fetch(6)
+    assert stage.rules == {"skipped-epoch"}
+
+
+def test_another_connection_with_a_hole_may_have_begun_another_session() -> None:
+    stage = Stage()
+    stage.fetch(0)
+    stage.reconnect()
+    stage.hole()
+    stage.fetch(4)
+    assert stage.findings == []

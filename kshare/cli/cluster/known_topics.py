@@ -49,8 +49,14 @@ async def _exists(router: Router, name: str) -> bool:
 
 
 def _complaint(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, _NEAREST)
     create = f"kshare topics create {name}"
-    if near:
-        return f"there is no topic {name}: did you mean {' or '.join(near)}? Otherwise create it: {create}"
+    meant = or_nearest(name, known)
+    if meant:
+        return f"there is no topic {name}{meant} Otherwise create it: {create}"
     return f"there is no topic {name}: create it by {create}"
+
+
+def or_nearest(name: str, known: list[str]) -> str:
+    """Behind the name of a topic that doesn't exist: those it may have been meant for. Empty if none is near."""
+    near = get_close_matches(name, known, _NEAREST)
+    return f": did you mean {' or '.join(near)}?" if near else ""

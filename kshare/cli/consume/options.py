@@ -112,6 +112,8 @@ def consume(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.consume import format_choice, run
 
+    if group == "":
+        raise typer.BadParameter("--group: a group's name must not be empty")
     word = run.word(reject, release)
     form = format_choice.form(
         format_, is_json, key_kind, value_kind, formatter or [], formatter_file, is_interactive

@@ -51,6 +51,11 @@ class Letter:
     """None if it doesn't say, or says nonsense."""
 
     @property
+    def is_dead_letter(self) -> bool:
+        """False for a record that says nothing of another one."""
+        return bool(self.context)
+
+    @property
     def place(self) -> str:
         return f"{self.partition}:{self.offset}"
 

@@ -45,7 +45,7 @@ async def dead_letter_topics(router: Router, group: str | None = None) -> list[D
         name = topic.name or ""
         if topic.is_internal or topic.error_code:
             continue
-        if name in senders or await _takes_letters(router, name):
+        if name in senders or await takes_letters(router, name):
             firsts, ends = await bounds(router, name)
             count = sum(ends[where] - firsts[where] for where in ends)
             redriven = await _redriven(router, name, group or default_group(name), firsts, ends)
@@ -87,7 +87,8 @@ async def _senders(router: Router) -> Mapping[str, list[str]]:
     return senders
 
 
-async def _takes_letters(router: Router, topic: str) -> bool:
+async def takes_letters(router: Router, topic: str) -> bool:
+    """Whether brokers may write dead letters to it."""
     try:
         entries = await configs.describe(router, Resource.TOPIC, topic, keys=[_ENABLED])
     except NotAuthorized:

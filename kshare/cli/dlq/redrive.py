@@ -13,7 +13,7 @@ import anyio
 
 from kshare.admin import configs, groups, offsets
 from kshare.admin.configs import Resource
-from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_writing import LogWriter
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
@@ -61,6 +61,7 @@ class Outcome:
 async def plan(router: Router, topic: str, group: str, orders: Orders) -> list[Planned]:
     """What a redrive by this group would do now. Reads alone."""
     firsts, ends = await bounds(router, topic)
+    _require_letters(topic, orders, firsts, ends)
     settled = await settled_letters(router, topic, group, firsts, ends)
     firsts = {where: max(first, settled.starts.get(where[1], 0)) for where, first in firsts.items()}
     originals = Originals(router)
@@ -91,7 +92,8 @@ async def redrive(
     tell: Callable[[Tally], None],
 ) -> Outcome:
     """Whatever ends it, what was confirmed is settled and the rest given back."""
-    ends = await log_offsets(router, await partitions_of(router, {topic: None}), LATEST)
+    firsts, ends = await bounds(router, topic)
+    _require_letters(topic, orders, firsts, ends)
     if orders.target is not None:
         await router.metadata([orders.target])
     limit = await _prepare(router, group)
@@ -111,6 +113,18 @@ async def redrive(
     except KshareError as error:
         problem = str(error)
     return Outcome(run.tally, is_complete, problem)
+
+
+def _require_letters(
+    topic: str, orders: Orders, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> None:
+    missing = [
+        f"{partition}:{offset}"
+        for partition, offset in sorted(orders.choice.places)
+        if not firsts.get((topic, partition), 0) <= offset < ends.get((topic, partition), 0)
+    ]
+    if missing:
+        raise ConfigError(f"topic {topic} has no letter {', '.join(missing)}")
 
 
 async def _prepare(router: Router, group: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.dlq.dead_letter import Letter, meaning, readable
-from kshare.cli.dlq.read import bounds, dead_letter_topics, letters
+from kshare.cli.dlq.read import bounds, dead_letter_topics, letters, takes_letters
 from kshare.cli.dlq.redrive import Outcome, Planned, check_target, plan, redrive
 from kshare.cli.dlq.redrive_records import Orders, Tally
 from kshare.cli.dlq.redriven import SettledLetters, default_group, settled_letters
@@ -57,7 +57,7 @@ def show_letters(
 ) -> None:
     """Those that this group has redriven are marked."""
 
-    async def work(router: Router) -> tuple[list[Letter], SettledLetters | None]:
+    async def work(router: Router) -> tuple[list[Letter], SettledLetters | None, str]:
         found: list[Letter] = []
         firsts, ends = await bounds(router, topic)
         try:
@@ -69,16 +69,17 @@ def show_letters(
                 found.append(letter)
                 if len(found) == most:
                     break
-        return found, settled
+        others = await _if_none_is_letter(router, topic, found)
+        return [] if others else found, settled, others
 
-    found, settled = cluster.run_routed(work)
+    found, settled, others = cluster.run_routed(work)
     redriven = [settled.has(one) if settled else None for one in found]
     screen = Screen()
     if is_json:
         pairs = zip(found, redriven, strict=True)
         show_json(screen, [{**_form(one), "redriven": is_done} for one, is_done in pairs])
     elif not found:
-        screen.line(("there is no such letter", ""))
+        screen.line((others or "there is no such letter", ""))
     elif explain:
         for index, one in enumerate(found):
             if index:
@@ -105,6 +106,8 @@ def run_redrive(
     screen = Screen()
     if is_dry_run:
         planned = cluster.run_routed(lambda router: plan(router, topic, named, orders))
+        if orders.target is None:
+            _require_a_letter(cluster, topic, [one.letter for one in planned])
         _show_plan(screen, planned, is_json)
         screen.done()
         return
@@ -115,9 +118,23 @@ def run_redrive(
         )
     finally:
         progress.done()
+    if not is_json and not outcome.problem and not outcome.tally.redriven:
+        _require_a_letter(cluster, topic, [letter for letter, _ in outcome.tally.left])
     _show_outcome(screen, outcome, named, is_json)
     screen.done()
     _complain(outcome, named, orders)
+
+
+async def _if_none_is_letter(router: Router, topic: str, found: Sequence[Letter]) -> str:
+    """What is to be said of an ordinary topic; empty if it has a dead letter, or nothing, or is meant for them."""
+    if not found or any(one.is_dead_letter for one in found) or await takes_letters(router, topic):
+        return ""
+    return f"none of these {counted(len(found), 'record')} is a dead letter"
+
+
+def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[Letter]) -> None:
+    if others := cluster.run_routed(lambda router: _if_none_is_letter(router, topic, found)):
+        raise Failure(f"{others}: none says where it came from; to write them somewhere, name it by --to")
 
 
 class _Progress:

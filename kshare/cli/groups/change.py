@@ -15,7 +15,8 @@ from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.times import written_time
-from kshare.errors import KshareError
+from kshare.errors import BrokerError, KshareError
+from kshare.protocol.error_codes import ErrorCode
 
 
 def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> Point:
@@ -82,7 +83,12 @@ def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None
     topic = changes.get(SETTING)
     if topic:
         cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
-    cluster.run(lambda admin: admin.alter_group_config(group, changes))
+    try:
+        cluster.run(lambda admin: admin.alter_group_config(group, changes))
+    except BrokerError as error:
+        if error.code != ErrorCode.INVALID_CONFIG or len(changes) == 1:
+            raise
+        raise Failure(f"{error}; nothing was changed") from error
     text = ", ".join(
         f"{name} is unset" if value is None else f"{name} is {value}" for name, value in changes.items()
     )

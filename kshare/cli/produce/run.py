@@ -189,13 +189,17 @@ async def _lines_of(
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """Bytes as they come; nothing at the end. Waits for terminals and pipes without holding anything else up."""
-    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    """Bytes as they come; nothing at the end. Waits for terminals and pipes without holding anything else up.
+
+    Everything else, such as a file or /dev/null, always has something to read, and can't be waited for.
+    """
+    mode = os.fstat(descriptor).st_mode
+    comes_late = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
     while True:
-        if is_file:
-            await anyio.lowlevel.checkpoint()
-        else:
+        if comes_late:
             await anyio.wait_readable(descriptor)
+        else:
+            await anyio.lowlevel.checkpoint()
         chunk = os.read(descriptor, _CHUNK)
         yield chunk
         if not chunk:

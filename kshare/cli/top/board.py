@@ -114,9 +114,8 @@ class Board:
             ]
             lines.append([("  ".join(parts), "")])
         if not rows:
-            lines.append(
-                [("there is no share group" if self.view is View.GROUPS else "there is none", "dim")]
-            )
+            has_none = self.view is View.GROUPS and not figures.notes
+            lines.append([("there is no share group" if has_none else "there is none", "dim")])
         return lines
 
     def _move_sorting(self, step: int) -> None:

@@ -15,6 +15,7 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
+from kshare.cli.cluster.known_groups import no_group
 from kshare.cli.top.reading import GroupReading, PartitionReading, Reading
 from kshare.errors import BrokerError, KshareError
 
@@ -36,7 +37,12 @@ class Collector:
 
     async def read(self) -> Reading:
         listed = await groups.list_groups(self._router, ("share",), ())
+        missing: tuple[str, ...] = ()
         if self._chosen:
+            there = [one.group for one in listed]
+            missing = tuple(
+                no_group(name, there) for name in dict.fromkeys(self._chosen) if name not in there
+            )
             listed = [one for one in listed if one.group in self._chosen]
         told: dict[str, _Told] = {}
 
@@ -60,6 +66,7 @@ class Collector:
             time.time(),
             anyio.current_time(),
             tuple(_group(one, told[one.group], found[one.group]) for one in listed),
+            missing,
         )
 
     async def _ask(self, group: str) -> _Told:

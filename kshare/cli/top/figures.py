@@ -76,7 +76,7 @@ class Figures:
     time: float
     rows: Mapping[View, list[Row]]
     notes: tuple[str, ...] = ()
-    """What keeps partitions from going on."""
+    """What keeps partitions from going on, and which groups aren't there."""
 
     @property
     def summary(self) -> dict[str, int]:
@@ -105,7 +105,7 @@ def figures(now: Reading, before: Reading | None) -> Figures:
             View.PARTITIONS: [row for rows in partitions.values() for row in rows],
             View.MEMBERS: [row for one in now.groups for row in _members(one)],
         },
-        tuple(_notes(now, earlier)),
+        (*now.missing, *_notes(now, earlier)),
     )
 
 

@@ -49,3 +49,5 @@ class Reading:
     moment: float
     """On the event loop's clock, for differences."""
     groups: tuple[GroupReading, ...] = field(default=())
+    missing: tuple[str, ...] = ()
+    """What is to be said of groups that were asked for and aren't there."""

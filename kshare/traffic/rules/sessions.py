@@ -102,17 +102,18 @@ class DeadSession(Rule):
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
-        self._dead: set[tuple[Member, str]] = set()
+        self._dead: dict[tuple[Member, str], int] = {}
+        """With the holes until then: another session may have begun in one that came later."""
 
     def on_turn(self, step: Step) -> Remarks:
         turn = step.turn
         key = (step.member, turn.exchange.connection.server)
-        if key in self._dead and turn.epoch not in (OPENING, CLOSING):
+        if self._dead.get(key) == step.member.holes and turn.epoch not in (OPENING, CLOSING):
             yield Remark(step.member, f"epoch {turn.epoch} in a session that the broker has disowned")
         if turn.error == ErrorCode.SHARE_SESSION_NOT_FOUND:
-            self._dead.add(key)
+            self._dead[key] = step.member.holes
         elif turn.is_answered:
-            self._dead.discard(key)
+            self._dead.pop(key, None)
 
 
 class SessionLeftOpen(Rule):

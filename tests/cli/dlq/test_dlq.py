@@ -351,6 +351,27 @@ def test_ctrl_c_ends_it_in_good_order(
 # --- as a user
 
 
+def test_a_letter_that_is_not_there_is_named(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"copy", ("orders", 0, 7))
+    for words in ([], ["--dry-run"]):
+        done = run("dlq", "redrive", GRAVE, "--letter", "0:0", "--letter", "9:9", *words)
+        assert_refused(done, 1, f"topic {GRAVE} has no letter 9:9")
+    assert redriven(run, "--letter", "0:0")["redriven"] == 1
+
+
+def test_records_of_an_ordinary_topic_are_no_letters(broker: Broker, run: Kshare) -> None:
+    for topic in ("plain", "elsewhere"):
+        broker.create_topic(topic)
+    broker.produce("plain", [b"a", b"b"])
+    said = "none of these 2 records is a dead letter"
+    for words in ([], ["--explain"]):
+        assert run("dlq", "show", "plain", *words).out == f"{said}\n"
+    assert run("dlq", "show", "plain", "--json").out == "[]\n"
+    for words in ([], ["--dry-run"]):
+        assert_refused(run("dlq", "redrive", "plain", *words), 1, said)
+    assert run("dlq", "redrive", "plain", "--to", "elsewhere", "--dry-run").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

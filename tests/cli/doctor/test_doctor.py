@@ -337,6 +337,8 @@ def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
     words = ("--group", GROUP, "--topic", "oders")
     (command,) = only(run, "problem", "rights", "topic oders doesn't exist", *words)
     assert command == f"kshare topics create oders --bootstrap-server {broker.bootstrap}"
+    (found,) = examine(run, *words)
+    assert found["text"] == "topic oders doesn't exist: did you mean orders?"
 
 
 def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:
@@ -366,6 +368,12 @@ def test_a_group_that_begins_at_the_end(broker: Broker, run: Kshare) -> None:
     )
     assert run(*command.split()[1:]).code == 0
     assert examine(run, "--group", "new") == []
+
+
+def test_a_group_whose_name_is_not_quite_right(broker: Broker, run: Kshare) -> None:
+    assert run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute").code == 0
+    words = ("--group", "shipers")
+    assert only(run, "warning", "group shipers", f"no group 'shipers'; did you mean '{GROUP}'?", *words) == []
 
 
 def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:

@@ -166,6 +166,11 @@ def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
     done = run("groups", "config", "set", GROUP, "share.no.such=1")
     assert (done.code, done.out) == (1, "")
     assert "INVALID_CONFIG" in done.err
+    assert_refused(
+        run("groups", "config", "set", GROUP, f"{lock}=20000", "share.no.such=1"), 1, "nothing was changed"
+    )
+    found = {one["name"]: one for one in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
+    assert found[lock]["value"] == "30000"
 
 
 @pytest.mark.parametrize("words", [["groups"], ["groups", "config"]])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from kshare.admin.partitioner import partition_for
 from kshare.protocol.record import Record
 from kshare.testing import Broker
-from tests.cli.running import Done, Kshare, Piped, assert_refused, kshare
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, assert_refused, kshare
 from tests.cli.terminals import Terminal
 
 
@@ -35,6 +37,15 @@ def test_lines_become_records(broker: Broker) -> None:
     done = kshare("produce", "--topic", "plain", stdin=b"one\n\nthree\r\nfour")
     assert done == Done(0, "4 records written: plain[0]@0..3\n")
     assert written(broker, "plain") == [(None, value) for value in (b"one", b"", b"three", b"four")]
+
+
+@pytest.mark.parametrize("words", [[], [os.devnull]])
+def test_dev_null_is_nothing_to_write(broker: Broker, words: list[str]) -> None:
+    command = [*KSHARE, "produce", "--topic", "plain", *words]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=DEADLINE, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"0 records written\n", b"")
 
 
 def test_lines_with_keys_headers_and_nulls(broker: Broker) -> None:

@@ -83,6 +83,13 @@ def test_one_group_of_several(group: str, broker: Broker, run: Kshare) -> None:
     }
 
 
+def test_a_group_that_is_not_there_is_named_with_the_nearest(group: str, run: Kshare) -> None:
+    done = run("top", "--once", "--interval", "0.1", "--group", "shipers", "--group", "nobody")
+    assert (done.code, done.err) == (0, "")
+    assert f"! no group 'shipers'; did you mean '{group}'?\n! no group 'nobody'\n" in done.out
+    assert "there is no share group" not in done.out
+
+
 def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, run: Kshare) -> None:
     def refuse(answer: Any) -> None:
         for topic in answer.responses:

@@ -6,6 +6,7 @@ a full in-flight window whose start stands still        | problem: nothing new i
 records removed from the topic before they were settled | problem: they are lost
 lag, and no members, or none with the partition         | warning, with how fast it grows
 lag, members, and nothing settled for long              | warning
+no such group, and there are others                     | warning, with the nearest name
 records archived after their last delivery, or about to | warning, unless there is a dead-letter topic
 """
 
@@ -21,9 +22,10 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
+from kshare.cli.cluster.known_groups import no_group
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
-from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command
+from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
 from kshare.cli.terminal.wording import counted
 from kshare.errors import BrokerError
@@ -36,6 +38,8 @@ the in-flight window that may be full of locks, which brokers don't store."""
 _LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _MEMBERS_NAMED = 3
+_HIGHEST_OF_BROKERS = 10_000
+"""The highest value that Kafka takes for the limit of the in-flight window where it is the brokers' alone."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,8 @@ class _Settings:
     has_dead_letters: bool
     has_window_limit: bool
     """Of its own: since Kafka 4.3."""
+    highest_window_limit: int | None
+    """That brokers allow; None for whoever may not know."""
 
 
 async def group_health(patient: Patient) -> AsyncIterator[Finding]:
@@ -64,13 +70,20 @@ async def group_health(patient: Patient) -> AsyncIterator[Finding]:
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
-            yield ok(check_of(name), "health not checked: there is no such group yet")
+            yield _missing(name, await visible_groups(patient))
             continue
         before = first[name]
         now = await _look(patient, reader, name) if before.lag else before
         found = list(_judged(patient, before, now or before, await _settings(patient, name)))
         for finding in found or [_well(now or before)]:
             yield finding
+
+
+def _missing(group: str, known: Iterable[str]) -> Finding:
+    """Before its first consumer a group isn't there; where others are, its name may be wrong."""
+    if known:
+        return warning(check_of(group), f"health not checked: {no_group(group, known)}")
+    return ok(check_of(group), "health not checked: there is no such group yet")
 
 
 async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:
@@ -86,14 +99,21 @@ async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look |
 
 
 async def _settings(patient: Patient, group: str) -> _Settings:
-    of_group = {one.name: one.value for one in await configs.group_config(patient.router, group)}
+    entries = await configs.group_config(patient.router, group)
+    of_group = {one.name: one.value for one in entries}
+    highest = next((one.highest for one in entries if one.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
     limit = of_group.get(_LIMIT)
     if limit is None:  # before Kafka 4.3 it is the brokers' alone
         try:
             limit = (await patient.broker_settings(f"group.{_LIMIT}")).get(f"group.{_LIMIT}")
         except BrokerError:
             limit = None
-    return _Settings(int(limit or _USUAL_LIMIT), bool(of_group.get(_DEAD_LETTERS)), OF_GROUP in of_group)
+    return _Settings(
+        int(limit or _USUAL_LIMIT),
+        bool(of_group.get(_DEAD_LETTERS)),
+        OF_GROUP in of_group,
+        int(highest) if highest else None,
+    )
 
 
 def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) -> Iterator[Finding]:
@@ -126,20 +146,29 @@ def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Se
     since = how_long(one, time.time())
     members = _members_of(look, one)
     who = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
-    room = (one.window_limit or 0) * 2
-    more = (
-        [set_command(patient, group, f"{OF_GROUP}={room}")]
-        if settings.has_window_limit
-        else ["# in server.properties of every broker; then restart it", f"{OF_BROKERS}={room}"]
-    )
     return problem(
         check_of(group),
         f"{full_window(one)}. Nothing new is delivered until offset {one.start_offset} is settled"
         f"{f'; {since}' if since else ''}. It is held by {who}",
         f"# have that member accept, reject or release offset {one.start_offset}, or end its process; who it is:",
         f"kshare groups describe {group} --members --bootstrap-server {server}",
-        "# more room until then, as far as brokers allow it:",
-        *more,
+        *_more_room(patient, group, one, settings),
+    )
+
+
+def _more_room(patient: Patient, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
+    """Nothing where the highest limit that brokers allow is no more than what is in flight already."""
+    span = one.window_span or 0
+    room = span + _limit(one)
+    if settings.highest_window_limit is not None:
+        room = min(room, settings.highest_window_limit)
+    if room <= span:
+        return ()
+    if settings.has_window_limit:
+        return "# more room until then:", set_command(patient, group, f"{OF_GROUP}={room}")
+    return (
+        "# more room until then, in server.properties of every broker; then restart it:",
+        f"{OF_BROKERS}={room}",
     )
 
 

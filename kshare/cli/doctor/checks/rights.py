@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from kshare.cli.cluster.known_topics import or_nearest
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown
 from kshare.net.permissions import Resource, Right, grant, principal
@@ -32,7 +33,8 @@ async def rights(patient: Patient) -> AsyncIterator[Finding]:
         found = await _topic(patient, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
-            yield problem(_CHECK, f"topic {topic} doesn't exist", command)
+            known = [one.name or "" for one in (await patient.router.metadata(None)).topics]
+            yield problem(_CHECK, f"topic {topic} doesn't exist{or_nearest(topic, known)}", command)
         else:
             yield _judge(patient, "topic", topic, _on_topic(found))
 

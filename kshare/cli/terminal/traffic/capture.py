@@ -95,6 +95,7 @@ class CapturedTraffic:
             talk = self._talks[number] = CapturedTalk(event.link, self._servers)
         if isinstance(event, Lost):
             self._lost_bytes += event.size
+            self._watch.hole(number)
         if done := talk.hear(event):
             self._show(done)
 

@@ -13,7 +13,7 @@ import pytest
 
 from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import DeleteRecordsRequest, FetchRequest
+from kshare.protocol.messages import DeleteRecordsRequest, DescribeConfigsRequest, FetchRequest
 from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
 from kshare.testing import Broker
 from tests.cli.running import Kshare, kshare
@@ -122,6 +122,22 @@ def test_a_window_that_one_record_pins(broker: Broker, run: Kshare) -> None:
         told = kshare("consume", "--group", GROUP, "--topic", "orders", "--timeout-ms", "3000").err
         assert said in told
         assert "201" not in told
+
+
+@pytest.mark.parametrize(("highest", "advised"), [("150", ["=150"]), ("100", [])])
+def test_no_more_room_is_advised_than_brokers_allow(
+    broker: Broker, run: Kshare, highest: str, advised: list[str]
+) -> None:
+    def bound(answer: Any) -> None:
+        for row in answer.results[0].configs:
+            if row.name == "group.share.max.partition.max.record.locks":
+                row.value = highest
+
+    broker.faults.add(DescribeConfigsRequest, times=None, change=bound)
+    with pinned(broker):
+        (found,) = health(run)
+    locks = "share.partition.max.record.locks"
+    assert [line.partition(locks)[2].split()[0] for line in found["todo"] if locks in line] == advised
 
 
 def test_a_window_with_room_is_not_full(broker: Broker, run: Kshare) -> None:
