@@ -34,6 +34,7 @@ from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
+from kshare.state.request_planner import Demand
 from kshare.state.session import AckRange
 
 _SUSPENDED_S = 0.01
@@ -119,6 +120,23 @@ class Holdings:
     def room(self) -> int:
         """How many records to ask a broker for."""
         return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
+
+    def demand(self) -> Demand:
+        """What is wanted of each broker now. Leases are looked after first: that may change it."""
+        leases_at = self.look_after_leases()
+        return Demand(
+            wants_more=self.wants_more,
+            max_records=self.room,
+            max_bytes=max(1, self.bytes_left // max(1, self.sources)),
+            undecided=self.tally.undecided,
+            few=self.pace.few,
+            is_asked=self.is_asked,
+            is_confirming=self.committers > 0,
+            commits=self.has_committed,
+            rate=self.pace.rate,
+            handed_at=self.pace.handed_at,
+            leases_at=leases_at,
+        )
 
     # --- time
 
@@ -328,11 +346,12 @@ class Holdings:
             for first, last, epoch in lease.accepted():
                 self.memory.remember(lease.partition, epoch, first, last)
 
-    def look_after_leases(self) -> None:
-        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
+    def look_after_leases(self) -> float:
+        """Renew what is worked on, give back what waits too long, lose what has run out; says when to look again."""
         now = self._now()
-        if now < self.keeper.wake_at:
-            return
+        wake_at = self.keeper.wake_at
+        if now < wake_at:
+            return wake_at
         due = self.keeper.due(now)
         for lease in due.renew:
             if self.release_unattended(lease):
@@ -352,6 +371,7 @@ class Holdings:
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
             self.forget(acks)
+        return self.keeper.wake_at
 
     # --- telling
 

@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import BUSY_WAIT_MS, LINGER_S, NodeSession
+from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import FIRST
+from kshare.state.request_planner import BUSY_WAIT_MS, LINGER_S
 from kshare.state.session import ShareSession
 from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from kshare import ShareConsumer
-from kshare.client.fetch import IDLE_WAIT_MS
 from kshare.client.observer import Assigned, Event
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
@@ -19,6 +18,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kshare.state.lease import LOST
+from kshare.state.request_planner import IDLE_WAIT_MS
 from tests.client.test_fetch import DEADLINE_S, Rig, running
 from tests.client.test_unreadable import until
 from tests.client.tiny_broker import ACCEPTED, ACQUIRED, AVAILABLE, TinyBroker
