@@ -21,7 +21,7 @@ from kshare.client.line import Line
 from kshare.client.observer import SessionEnded
 from kshare.client.session_failures import SessionFailures
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
-from kshare.net.waiting import Waiting
+from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
 from kshare.state.acks import PartitionAcks
@@ -63,7 +63,7 @@ class NodeSession:
         self._changed = anyio.Event()
         """Set where a pause after an error should end: other partitions are wanted, or it is all over."""
         self._closing = False
-        self._pending: Waiting | None = None
+        self._pending: PendingRequest | None = None
         """Whose reply `run` has to wait for; what was asked is `session.under_way`."""
         self._sent_at = 0.0
         """As `Holdings.stamp`."""

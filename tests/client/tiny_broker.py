@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
+from kshare.client.line import OnReply
 from kshare.errors import ConnectionLost
-from kshare.net.waiting import GoOn
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,
@@ -48,7 +48,7 @@ class TinyBroker:
     async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
         await anyio.lowlevel.checkpoint()
 
-    def send(self, request: Any, on_reply: GoOn) -> Any:
+    def send(self, request: Any, on_reply: OnReply) -> Any:
         self.begun = (request, on_reply)
         return self.begun
 
