@@ -27,7 +27,7 @@ from kshare.protocol.message import Request
 from kshare.state.acks import PartitionAcks
 from kshare.state.cluster import Endpoint
 from kshare.state.lease import Partition
-from kshare.state.request_planner import Later, RequestPlanner
+from kshare.state.request_planner import RequestPlanner
 from kshare.state.session import MOVED, Answer, Leader, Sent, ShareSession
 
 _CLOSING_SHARE = 0.25
@@ -74,10 +74,10 @@ class NodeSession:
             if self._pending is None:
                 told = self._holdings.listen()
                 following = self._next()
-                if isinstance(following, Sent):
+                if following is not None:
                     await self._open_and_send(following)
                 else:
-                    await self._wait(told, following)
+                    await self._wait(told)
                     if self._pending is None:
                         continue
             await self._wait_for_reply()
@@ -93,7 +93,7 @@ class NodeSession:
             return
         if self._line.is_free and not self._failures.is_failing and not self._closing:
             following = self._next()
-            if isinstance(following, Sent):
+            if following is not None:
                 self._send(following)
 
     def want(self, partitions: Sequence[Partition]) -> None:
@@ -143,7 +143,8 @@ class NodeSession:
             if self.session.is_open:
                 await self._exchange(self._planner.end(self._holdings.clock()))
         except KshareError as error:
-            self._log(logging.INFO, f"the session with node {self.node} could not be closed cleanly", error)
+            cause = f"the session with node {self.node} could not be closed cleanly"
+            self._holdings.reporter.log.event(logging.INFO, cause, error)
         finally:
             self.abandon()
 
@@ -168,14 +169,16 @@ class NodeSession:
 
     # --- exchanges
 
-    def _next(self) -> Sent | Later:
-        demand = self._holdings.demand()
-        return self._planner.next(demand, self._holdings.clock())
+    def _next(self) -> Sent | None:
+        self._holdings.look_after_leases()
+        return self._planner.next(self._holdings, self._holdings.clock())
 
-    async def _wait(self, told: anyio.Event, later: Later) -> None:
+    async def _wait(self, told: anyio.Event) -> None:
         """Until something can be different."""
-        self._holdings.tally.ring_at(later.undecided)
-        with anyio.move_on_after(max(0.001, later.at - self._holdings.clock())):
+        holdings, now = self._holdings, self._holdings.clock()
+        later = self._planner.look_again(holdings, now)
+        holdings.tally.ring_at(later.undecided)
+        with anyio.move_on_after(max(0.001, later.at - now)):
             await told.wait()
 
     async def _pause(self) -> None:
@@ -235,8 +238,7 @@ class NodeSession:
         self._failures.on_answer(answer, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:
             return None
-        following = self._next()
-        return following if isinstance(following, Sent) else None
+        return self._next()
 
     def _take_in(self, sent: Sent, answer: Answer) -> None:
         holdings = self._holdings
@@ -286,7 +288,7 @@ class NodeSession:
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""
-        self._log(logging.INFO, f"session with node {self.node} ended", reason)
+        self._holdings.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
         if why is not None:
             self._holdings.reporter.tell(SessionEnded(self.node, why))
         self.session.reset()
@@ -295,6 +297,3 @@ class NodeSession:
         self.books.clear()
         for acks in lost:
             self._holdings.lose(acks)
-
-    def _log(self, level: int, cause: str, detail: object) -> None:
-        self._holdings.reporter.log.event(level, cause, detail)

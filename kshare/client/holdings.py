@@ -34,7 +34,6 @@ from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, LOST, RELEASE, RENEW, SETTLED, Lease, Partition, Tally
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import Pace
-from kshare.state.request_planner import Demand
 from kshare.state.session import AckRange
 
 _SUSPENDED_S = 0.01
@@ -42,7 +41,10 @@ _SUSPENDED_S = 0.01
 
 
 class Holdings:
-    """`arrived` is set whenever a batch could be handed out; `listen` hears of decisions."""
+    """`arrived` is set whenever a batch could be handed out; `listen` hears of decisions.
+
+    What is asked of brokers goes by it: it is their planner's `Demand`.
+    """
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class Holdings:
         self._listeners: list[anyio.Event] = []
         self.arrived = anyio.Event()
 
-    # --- room
+    # --- demand
 
     @property
     def is_asked(self) -> bool:
@@ -121,22 +123,34 @@ class Holdings:
         """How many records to ask a broker for."""
         return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
 
-    def demand(self) -> Demand:
-        """What is wanted of each broker now. Leases are looked after first: that may change it."""
-        leases_at = self.look_after_leases()
-        return Demand(
-            wants_more=self.wants_more,
-            max_records=self.room,
-            max_bytes=max(1, self.bytes_left // max(1, self.sources)),
-            undecided=self.tally.undecided,
-            few=self.pace.few,
-            is_asked=self.is_asked,
-            is_confirming=self.committers > 0,
-            commits=self.has_committed,
-            rate=self.pace.rate,
-            handed_at=self.pace.handed_at,
-            leases_at=leases_at,
-        )
+    @property
+    def room_in_bytes(self) -> int:
+        """How many bytes."""
+        return max(1, self.bytes_left // max(1, self.sources))
+
+    @property
+    def undecided(self) -> int:
+        return self.tally.undecided
+
+    @property
+    def few(self) -> int:
+        return self.pace.few
+
+    @property
+    def is_confirming(self) -> bool:
+        return self.committers > 0
+
+    @property
+    def rate(self) -> float:
+        return self.pace.rate
+
+    @property
+    def handed_at(self) -> float:
+        return self.pace.handed_at
+
+    @property
+    def leases_at(self) -> float:
+        return self.keeper.wake_at
 
     # --- time
 
@@ -346,12 +360,11 @@ class Holdings:
             for first, last, epoch in lease.accepted():
                 self.memory.remember(lease.partition, epoch, first, last)
 
-    def look_after_leases(self) -> float:
-        """Renew what is worked on, give back what waits too long, lose what has run out; says when to look again."""
+    def look_after_leases(self) -> None:
+        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
         now = self._now()
-        wake_at = self.keeper.wake_at
-        if now < wake_at:
-            return wake_at
+        if now < self.keeper.wake_at:
+            return
         due = self.keeper.due(now)
         for lease in due.renew:
             if self.release_unattended(lease):
@@ -371,7 +384,6 @@ class Holdings:
             self.keeper.remove(late)
             self.on_outcomes(outcomes)
             self.forget(acks)
-        return self.keeper.wake_at
 
     # --- telling
 

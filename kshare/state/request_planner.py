@@ -2,7 +2,8 @@
 
     input                                  | output
     ---------------------------------------+--------------------------------------------------------------
-    `next(demand, now)`                    | a request, or `Later`: what has to change, or how late it has to be
+    `next(demand, now)`                    | a request, or None: there is nothing to ask now
+    `look_again(demand, now)`              | then: at which time, or with how few records undecided, there may be
     `settle(now)`, `end(now)`              | the last requests of a session: no more records
     `on_answer(sent, answer, now)`         | nothing: what a fetch brought tells how long the next may wait
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
@@ -48,38 +49,65 @@ LONGEST_S = 60.0
 """To look again, whatever happens."""
 
 
-class Demand(NamedTuple):
-    """What whoever holds the records wants of this broker, now."""
+class Demand(Protocol):
+    """What whoever holds the records wants of this broker. Asked only for what matters; nothing changes meanwhile."""
 
-    wants_more: bool
-    max_records: int
-    """How many records there is room for."""
-    max_bytes: int
-    """How many bytes of them."""
-    undecided: int
-    """Records that are held, of all brokers."""
-    few: int
-    """With no more undecided, it is worth a fetch."""
-    is_asked: bool
-    """The user waits for more: whatever is undecided is in its hands."""
-    is_confirming: bool
-    """Somebody waits for acknowledgements to be confirmed."""
-    commits: bool
-    """Somebody did, and may do so again any moment."""
-    rate: float
-    """Records a second of the user's time; 0 if nothing is known."""
-    handed_at: float
-    """When a batch reached the user last."""
-    leases_at: float = math.inf
-    """When leases have to be looked after next."""
+    @property
+    def wants_more(self) -> bool: ...
+    @property
+    def room(self) -> int:
+        """For how many records more."""
+        ...
+
+    @property
+    def room_in_bytes(self) -> int: ...
+    @property
+    def undecided(self) -> int:
+        """Records that are held, of all brokers."""
+        ...
+
+    @property
+    def few(self) -> int:
+        """With no more undecided, it is worth a fetch."""
+        ...
+
+    @property
+    def is_asked(self) -> bool:
+        """The user waits for more: whatever is undecided is in its hands."""
+        ...
+
+    @property
+    def is_confirming(self) -> bool:
+        """Somebody waits for acknowledgements to be confirmed."""
+        ...
+
+    @property
+    def has_committed(self) -> bool:
+        """Somebody did, and may do so again any moment."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """Records a second of the user's time; 0 if nothing is known."""
+        ...
+
+    @property
+    def handed_at(self) -> float:
+        """When a batch reached the user last."""
+        ...
+
+    @property
+    def leases_at(self) -> float:
+        """When leases have to be looked after next."""
+        ...
 
 
 class Later(NamedTuple):
-    """Nothing to ask before one of these, or before other partitions are wanted or more records."""
+    """Nothing to ask before one of these, unless other partitions are wanted, or somebody begins to wait."""
 
     at: float
     undecided: int
-    """When no more than so many records are undecided."""
+    """When no more than so many records are."""
 
 
 class RequestPlanner:
@@ -107,7 +135,7 @@ class RequestPlanner:
 
     # --- what is next
 
-    def next(self, demand: Demand, now: float) -> Sent | Later:
+    def next(self, demand: Demand, now: float) -> Sent | None:
         session = self._session
         if session.under_way is not None:
             raise ValueError("a request of this session is under way: what comes next depends on its answer")
@@ -122,7 +150,20 @@ class RequestPlanner:
                 sent = self._ask(rule.ask, demand, decided, now)
                 if sent is not None:
                     return sent
-        return self._later(demand, now, has_room=situation.has_room)
+        return None
+
+    def look_again(self, demand: Demand, now: float) -> Later:
+        """After `next` had nothing to ask."""
+        at = min(now + LONGEST_S, demand.leases_at)
+        undecided = demand.few
+        if self._decided_at is None:
+            # With the first decision, acknowledgements begin to wait.
+            undecided = max(undecided, demand.undecided - 1)
+        else:
+            at = min(at, self._decided_at + LINGER_S)
+        if self._session.wanted and demand.wants_more:
+            at = min(at, max(now, self._grace_until(demand)))
+        return Later(at, undecided)
 
     def settle(self, now: float) -> Sent | None:
         """Whatever is decided, before the session ends. None: there is nothing more."""
@@ -154,18 +195,18 @@ class RequestPlanner:
     def _situation(self, demand: Demand, decided: list[PartitionAcks], now: float) -> Situation:
         session = self._session
         wanted = session.wanted
-        return Situation(
-            has_decided=bool(decided),
-            has_unassigned=bool(decided) and not self._books.keys() <= wanted,
-            has_changes=session.has_news,
-            forgets_all=session.is_open and not wanted,
-            has_room=bool(wanted) and demand.wants_more,
-            is_awaited=demand.is_confirming,
-            is_refused=any(acks.is_salvaging for acks in decided),
-            has_lingered=self._decided_at is not None and now >= self._decided_at + LINGER_S,
-            broker_has_more=self.broker_has_more,
-            commits=demand.commits,
-            is_settled_soon=now < self._grace_until(demand),
+        return Situation(  # in the order of its fields: for each exchange twice, and names take time
+            bool(decided),
+            bool(decided) and not self._books.keys() <= wanted,
+            session.has_news,
+            session.is_open and not wanted,
+            bool(wanted) and demand.wants_more,
+            demand.is_confirming,
+            bool(decided) and any(acks.is_salvaging for acks in decided),
+            self._decided_at is not None and now >= self._decided_at + LINGER_S,
+            self.broker_has_more,
+            demand.has_committed,
+            not self.broker_has_more and now < self._grace_until(demand),
         )
 
     def _grace_until(self, demand: Demand) -> float:
@@ -201,12 +242,12 @@ class RequestPlanner:
         return taken
 
     def _limits(self, demand: Demand, now: float, *, is_acknowledging: bool) -> FetchLimits:
-        room = demand.max_records
+        room = demand.room
         return FetchLimits(
             max_records=room,
             batch_size=room,
             max_wait_ms=self._wait_ms(demand, now, is_acknowledging=is_acknowledging),
-            max_bytes=min(demand.max_bytes, self._appetite.bytes_for(len(self._session.wanted))),
+            max_bytes=min(demand.room_in_bytes, self._appetite.bytes_for(len(self._session.wanted))),
             is_strict=self._acquire == "records" or (self._acquire == "auto" and room < STRICT_BELOW),
         )
 
@@ -223,15 +264,3 @@ class RequestPlanner:
             # What the broker has may all be locked by what is in hand: then it is there when that has been decided.
             wait = min(wait, max(1, int(1000 * demand.undecided / rate)))
         return min(wait, longest)
-
-    def _later(self, demand: Demand, now: float, *, has_room: bool) -> Later:
-        at = min(now + LONGEST_S, demand.leases_at)
-        undecided = demand.few
-        if self._decided_at is None:
-            # With the first decision, acknowledgements begin to wait.
-            undecided = max(undecided, demand.undecided - 1)
-        else:
-            at = min(at, self._decided_at + LINGER_S)
-        if has_room:
-            at = min(at, max(now, self._grace_until(demand)))
-        return Later(at, undecided)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,6 @@ from kshare.state.request_planner import (
     IDLE_WAIT_MS,
     LINGER_S,
     LONGEST_S,
-    Demand,
     Later,
     RequestPlanner,
 )
@@ -37,18 +37,25 @@ from kshare.state.session import Sent, ShareSession
 TOPIC = b"t" * 16
 KINDS = {"gap": GAP, "accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
 WORDS = {kind: word for word, kind in KINDS.items()}
-DEMAND = Demand(
-    wants_more=True,
-    max_records=100,
-    max_bytes=1 << 30,
-    undecided=0,
-    few=10,
-    is_asked=False,
-    is_confirming=False,
-    commits=False,
-    rate=0.0,
-    handed_at=0.0,
-)
+
+
+class Wish(NamedTuple):
+    """A `Demand` that stays as it is."""
+
+    wants_more: bool = True
+    room: int = 100
+    room_in_bytes: int = 1 << 30
+    undecided: int = 0
+    few: int = 10
+    is_asked: bool = False
+    is_confirming: bool = False
+    has_committed: bool = False
+    rate: float = 0.0
+    handed_at: float = 0.0
+    leases_at: float = math.inf
+
+
+DEMAND = Wish()
 
 TRANSCRIPTS = {
     "partitions: opens the session": """
@@ -272,7 +279,8 @@ class Talk:
         self.now = 0.0
 
     def next(self) -> Sent | Later:
-        return self.planner.next(self.demand, self.now)
+        sent = self.planner.next(self.demand, self.now)
+        return self.planner.look_again(self.demand, self.now) if sent is None else sent
 
     def want(self, *numbers: int) -> None:
         self.session.want([(TOPIC, number) for number in numbers])
@@ -336,7 +344,7 @@ class Talk:
             case "full", []:
                 self.demand = self.demand._replace(wants_more=False)
             case "room", [records]:
-                self.demand = self.demand._replace(wants_more=True, max_records=int(records))
+                self.demand = self.demand._replace(wants_more=True, room=int(records))
             case "undecided", [records]:
                 self.demand = self.demand._replace(undecided=int(records))
             case "rate", [records]:
@@ -346,7 +354,7 @@ class Talk:
             case "asked", []:
                 self.demand = self.demand._replace(is_asked=True)
             case "commits", []:
-                self.demand = self.demand._replace(commits=True)
+                self.demand = self.demand._replace(has_committed=True)
             case "confirming", []:
                 self.demand = self.demand._replace(is_confirming=True)
             case "not", ["confirming"]:
@@ -421,7 +429,7 @@ def test_whether_whole_batches_may_come(acquire: str, below: int, above: int) ->
     for room, mode in ((499, below), (500, above)):
         talk = Talk(acquire=acquire)
         talk.want(0)
-        talk.demand = DEMAND._replace(max_records=room)
+        talk.demand = DEMAND._replace(room=room)
         sent = talk.next()
         assert isinstance(sent, Sent)
         assert isinstance(sent.request, ShareFetchRequest)
@@ -432,7 +440,7 @@ def test_no_more_bytes_are_asked_for_than_there_is_room_for() -> None:
     for room, asked in ((1, 1), (LEAST - 1, LEAST - 1), (1 << 30, LEAST)):
         talk = Talk()
         talk.want(0)
-        talk.demand = DEMAND._replace(max_bytes=room)
+        talk.demand = DEMAND._replace(room_in_bytes=room)
         sent = talk.next()
         assert isinstance(sent, Sent)
         assert isinstance(sent.request, ShareFetchRequest)
@@ -478,8 +486,8 @@ _STEPS = st.one_of(
                 "wants_more": st.booleans(),
                 "is_asked": st.booleans(),
                 "is_confirming": st.booleans(),
-                "commits": st.booleans(),
-                "max_records": st.integers(1, 1000),
+                "has_committed": st.booleans(),
+                "room": st.integers(1, 1000),
                 "undecided": st.integers(0, 100),
                 "rate": st.floats(0, 1e6),
             },
@@ -541,7 +549,7 @@ def check(talk: Talk, following: Sent | Later) -> None:
     assert not (request.share_session_epoch == 0 and following.acks)
     assert talk.demand.wants_more or talk.session.wanted != following.names or not talk.session.wanted
     assert 1 <= request.max_wait_ms <= IDLE_WAIT_MS
-    assert 1 <= request.max_records == talk.demand.max_records
+    assert 1 <= request.max_records == talk.demand.room
     # Nothing of what could have gone along was left behind.
     left = [lease for acks in talk.books.values() if not acks.is_salvaging for lease in acks.leases]
     wanted = [lease for lease in left if lease.partition in talk.session.wanted]
