@@ -20,6 +20,7 @@ from kshare.client.holdings import Holdings
 from kshare.client.line import Line
 from kshare.client.observer import SessionEnded
 from kshare.client.session_failures import SessionFailures
+from kshare.client.signals import Signal
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name
@@ -60,8 +61,8 @@ class NodeSession:
             session, self.books, acquire=config.acquire, max_response_bytes=most_bytes
         )
         self._failures = SessionFailures(node, config, name_of, holdings.reporter)
-        self._changed = anyio.Event()
-        """Set where a pause after an error should end: other partitions are wanted, or it is all over."""
+        self._changed = Signal()
+        """Sent where a pause after an error should end: other partitions are wanted, or it is all over."""
         self._closing = False
         self._pending: PendingRequest | None = None
         """Whose reply `run` has to wait for; what was asked is `session.under_way`."""
@@ -72,7 +73,7 @@ class NodeSession:
         """Until `close`; survives whatever happens to the connection."""
         while self._pending is not None or not self._closing:
             if self._pending is None:
-                told = self._holdings.listen()
+                told = self._holdings.changed.next()
                 following = self._next()
                 if following is not None:
                     await self._open_and_send(following)
@@ -100,8 +101,8 @@ class NodeSession:
         before = self.session.wanted
         self.session.want(partitions)
         if self.session.wanted != before:
-            self._changed.set()
-        self._holdings.tell()
+            self._changed.send()
+        self._holdings.changed.send()
 
     @property
     def is_clear(self) -> bool:
@@ -114,8 +115,8 @@ class NodeSession:
     def stop(self) -> None:
         """End `run` after the request that is under way."""
         self._closing = True
-        self._changed.set()
-        self._holdings.tell()
+        self._changed.send()
+        self._holdings.changed.send()
 
     async def close(self) -> None:
         """After `run` has ended: the last acknowledgements, and the end of the session.
@@ -183,7 +184,6 @@ class NodeSession:
 
     async def _pause(self) -> None:
         """After an error, unless other partitions are wanted meanwhile."""
-        self._changed = anyio.Event()
         with anyio.move_on_after(self._failures.pause_until - self._holdings.clock()):
             await self._changed.wait()
 
@@ -266,7 +266,7 @@ class NodeSession:
             tell_ignored(holdings.reporter, topic, number, what)
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
-        holdings.tell()
+        holdings.changed.send()
 
     # --- failures
 
