@@ -22,7 +22,6 @@ from anyio.lowlevel import checkpoint
 
 from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, topic_names
-from kshare.client.confirmation import Confirmation, note
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
@@ -122,7 +121,7 @@ class ShareConsumer(Generic[RecordT_co]):
         background.stop()
         self._shelf.clear()
         if self._holdings is not None:
-            self._holdings.arrived.set()
+            self._holdings.arrived.send()
         await background.join()
 
     async def _live(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
@@ -168,8 +167,8 @@ class ShareConsumer(Generic[RecordT_co]):
     def _on_end(self) -> None:
         """Whoever still waits has nothing to wait for."""
         if self._holdings is not None:
-            self._holdings.arrived.set()
-            self._holdings.tell()
+            self._holdings.arrived.send()
+            self._holdings.changed.send()
 
     def __aiter__(self) -> AsyncIterator[RecordT_co]:
         """Record by record.
@@ -193,35 +192,20 @@ class ShareConsumer(Generic[RecordT_co]):
         lost. Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
         """
         holdings = self._held()
-        confirmation = Confirmation(self._member.leases)
-        confirmation.results, holdings.results = holdings.results, {}
-        confirmation.losses, holdings.losses = holdings.losses, []
-        holdings.confirmations.append(confirmation)
-        holdings.committers += 1
-        holdings.has_committed = True
         is_clear = False
-        try:
+        with holdings.confirmation(self._member.leases) as confirmation:
             self._member.speak()
             with anyio.move_on_after(self.config.request_timeout):
                 while not confirmation.is_clear:
                     if self._member.failure:
                         raise self._member.failure
                     self._require_background()
-                    await holdings.listen().wait()
+                    await holdings.changed.wait()
                 is_clear = True
             if not is_clear:
                 raise RequestTimedOut(
                     "acknowledgements weren't confirmed in time; what became of them is open"
                 )
-        except BaseException:
-            # The next commit is to tell it.
-            for partition, error in confirmation.results.items():
-                note(holdings.results, partition, error)
-            holdings.losses += confirmation.losses
-            raise
-        finally:
-            holdings.committers -= 1
-            holdings.confirmations.remove(confirmation)
         return confirmation.all_results(holdings.place_of)
 
     @property
@@ -258,7 +242,7 @@ class ShareConsumer(Generic[RecordT_co]):
         """So many from now on, instead of `max_records`. What is held stays."""
         holdings = self._held()
         holdings.pace.most = records
-        holdings.tell()
+        holdings.changed.send()
 
     def stretch(self) -> int:
         """How many records may go by before everything else has to run again; what has expired by now is lost."""
@@ -306,7 +290,7 @@ class ShareConsumer(Generic[RecordT_co]):
         finally:
             self._queue.remove(place)
             if self._queue:
-                holdings.arrived.set()
+                holdings.arrived.send()
 
     def _take(self, take: Callable[[Holdings], TakenT | None]) -> TakenT | None:
         """What has expired meanwhile isn't there any more: whoever ran before us may have blocked the loop."""
@@ -322,19 +306,12 @@ class ShareConsumer(Generic[RecordT_co]):
     def _offer(self) -> None:
         """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""
         if self._holdings is not None and self._holdings.askers and self._thread == get_ident():
-            self._holdings.arrived.set()
+            self._holdings.arrived.send()
 
     async def _arrival(self, holdings: Holdings) -> None:
         if self._member.failure:
             raise self._member.failure
-        if holdings.arrived.is_set():
-            holdings.arrived = anyio.Event()
-        holdings.askers += 1
-        try:
-            self._member.speak()
-            await holdings.arrived.wait()
-        finally:
-            holdings.askers -= 1
+        await holdings.wait_for_arrival(self._member.speak)
 
     @property
     def is_implicit(self) -> bool:

@@ -22,6 +22,7 @@ from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.line import FetchLine
 from kshare.client.observer import Reporter
+from kshare.client.signals import Signal
 from kshare.client.unreadable import UnreadableAnswers
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
@@ -74,7 +75,7 @@ class GroupMember:
         self._cluster.want(config.topics)
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
-        self._news = anyio.Event()
+        self._news = Signal()
         self._unreadable = UnreadableAnswers()
 
     @property
@@ -89,7 +90,7 @@ class GroupMember:
         """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""
         for node in self._nodes.values():
             node.speak()
-        self._holdings.tell()
+        self._holdings.changed.send()
 
     @property
     def member_id(self) -> str:
@@ -104,7 +105,7 @@ class GroupMember:
         self.topics = topics
         self._cluster.want(topics, self._membership.assignment)
         self._share_out()
-        self._wake()
+        self._news.send()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -254,7 +255,7 @@ class GroupMember:
                     self._fail(self._explained(error))
                 case _:
                     log.debug("%s", event)
-        self._wake()
+        self._news.send()
 
     def _share_out(self) -> None:
         """Each partition to the task of its leader; partitions without a known leader wait for metadata.
@@ -340,8 +341,8 @@ class GroupMember:
         if not isinstance(error, KshareError):
             log.error("an unexpected error in the background of the consumer", exc_info=error)
         self.failure = error
-        self._holdings.arrived.set()
-        self._holdings.tell()
+        self._holdings.arrived.send()
+        self._holdings.changed.send()
 
     def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
         now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)
@@ -361,7 +362,7 @@ class GroupMember:
         self._cluster.on_moved(partitions, leaders, endpoints)
         self._pool.learn(self._cluster.nodes)
         self._share_out()
-        self._wake()
+        self._news.send()
 
     def _on_no_answer(self, cause: str, error: KshareError, node: int | None = None) -> None:
         """A broken connection is tried again at once; a silent broker has cost `request_timeout`: worth a warning."""
@@ -371,7 +372,3 @@ class GroupMember:
 
     def _log(self, level: int, cause: str, detail: object = "") -> None:
         self._reporter.log.event(level, cause, detail)
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()

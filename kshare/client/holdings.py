@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Container, Iterable
-
-import anyio
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.config import MOST_BYTES
@@ -26,6 +25,7 @@ from kshare.client.observer import (
     Skipped,
 )
 from kshare.client.record import Reads, ShareBatch
+from kshare.client.signals import Signal
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.net.clock import suspended_s
 from kshare.protocol.error_codes import ErrorCode, error_name
@@ -42,7 +42,10 @@ _SUSPENDED_S = 0.01
 
 
 class Holdings:
-    """`arrived` is set whenever a batch could be handed out; `listen` hears of decisions."""
+    """`arrived` is sent whenever a batch could be handed out, `changed` when something was decided or there is room.
+
+    What is asked of brokers goes by it: it is their planner's `Demand`.
+    """
 
     def __init__(
         self,
@@ -58,15 +61,16 @@ class Holdings:
     ) -> None:
         """`suspended` tells for how many seconds `clock` stood still so far, while the machine slept."""
         self.pace = Pace(most)
-        self.tally = Tally(self.tell)
+        self.changed = Signal()
+        self.tally = Tally(self.changed.send)
         self.keeper = keeper
         self.memory = AcceptedMemory()
         self.sources = 1
         """Brokers that are fetched from: they share what room there is."""
         self.askers = 0
         """Tasks of the user's that wait for a batch."""
-        self.committers = 0
-        """Those that wait for acknowledgements to be confirmed: these leave at once, then."""
+        self._confirming = 0
+        """Those that wait for acknowledgements to be confirmed."""
         self.confirmations: list[Confirmation] = []
         """What each of those waits for, where they don't wait for everything."""
         self.has_committed = False
@@ -94,10 +98,9 @@ class Holdings:
         self._reader = reader
         self._can_renew = can_renew
         self._waiting: deque[Arrival] = deque()
-        self._listeners: list[anyio.Event] = []
-        self.arrived = anyio.Event()
+        self.arrived = Signal()
 
-    # --- room
+    # --- demand
 
     @property
     def is_asked(self) -> bool:
@@ -128,6 +131,35 @@ class Holdings:
     def room(self) -> int:
         """How many records to ask a broker for."""
         return self.pace.room(self.tally.undecided, self.sources, is_waiting=self.is_asked)
+
+    @property
+    def room_in_bytes(self) -> int:
+        """How many bytes."""
+        return max(1, self.bytes_left // max(1, self.sources))
+
+    @property
+    def undecided(self) -> int:
+        return self.tally.undecided
+
+    @property
+    def few(self) -> int:
+        return self.pace.few
+
+    @property
+    def is_confirming(self) -> bool:
+        return self._confirming > 0
+
+    @property
+    def rate(self) -> float:
+        return self.pace.rate
+
+    @property
+    def handed_at(self) -> float:
+        return self.pace.handed_at
+
+    @property
+    def leases_at(self) -> float:
+        return self.keeper.wake_at
 
     # --- time
 
@@ -177,7 +209,7 @@ class Holdings:
                 lease.decide_held(RELEASE)
             if lease.undecided:
                 self._waiting.append(arrival)
-                self.arrived.set()
+                self.arrived.send()
 
     def _note_losses_to(self, lease: Lease, acks: PartitionAcks) -> None:
         """What the user still has of records that came again."""
@@ -249,17 +281,45 @@ class Holdings:
         self.pace.most = 0
         self.keep_only(())
 
-    def listen(self) -> anyio.Event:
-        """An event that is set at the next decision, once."""
-        event = anyio.Event()
-        self._listeners.append(event)
-        return event
+    async def wait_for_arrival(self, ask: Callable[[], None]) -> None:
+        """Until there may be a batch; `ask` is called when it is known that the user waits for one."""
+        arrived = self.arrived.next()
+        self.askers += 1
+        try:
+            ask()
+            await arrived.wait()
+        finally:
+            self.askers -= 1
 
-    def tell(self) -> None:
-        """Something was decided, or room became free."""
-        listeners, self._listeners = self._listeners, []
-        for event in listeners:
-            event.set()
+    # --- confirmations
+
+    @contextmanager
+    def confirming(self) -> Iterator[None]:
+        """While somebody waits for acknowledgements to be confirmed: they leave at once."""
+        self._confirming += 1
+        try:
+            yield
+        finally:
+            self._confirming -= 1
+
+    @contextmanager
+    def confirmation(self, leases: Iterable[Lease]) -> Iterator[Confirmation]:
+        """Of what is decided of these by now, and of what became known before. Left by an error, the next tells it."""
+        confirmation = Confirmation(leases)
+        confirmation.results, self.results = self.results, {}
+        confirmation.losses, self.losses = self.losses, []
+        self.confirmations.append(confirmation)
+        self.has_committed = True
+        try:
+            with self.confirming():
+                yield confirmation
+        except BaseException:
+            for partition, error in confirmation.results.items():
+                note(self.results, partition, error)
+            self.losses += confirmation.losses
+            raise
+        finally:
+            self.confirmations.remove(confirmation)
 
     # --- out
 
@@ -307,7 +367,7 @@ class Holdings:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]
             # Every one of them is to hear of it: no short cut.
             heard = [one.on_outcome(outcome.partition, ranges, error) for one in self.confirmations]
-            self.tell()
+            self.changed.send()
             if any(heard):
                 return
         note(self.results, outcome.partition, error)
@@ -330,7 +390,7 @@ class Holdings:
         self.remember(acks)
         self.keeper.remove(acks.leases)
         self.on_outcomes(acks.lose())
-        self.tell()
+        self.changed.send()
 
     def remember(self, acks: PartitionAcks) -> None:
         """What the user has accepted and nobody confirmed: it may come back."""

@@ -9,21 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from kshare.client.observer import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
+from kshare.net.pending import PendingRequest
 from kshare.net.pool import Pool
-from kshare.net.waiting import GoOn, Waiting
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.session import OPENING
 
+OnReply = Callable[[Any], Request[Any] | None]
+"""Takes a reply, and says what to ask next."""
+
+
+class Line(Protocol):
+    """The way to one broker, as a session needs it."""
+
+    @property
+    def is_free(self) -> bool:
+        """It is open, and what is sent now leaves at once."""
+        ...
+
+    async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
+        """Unless it is; `on_closed` is told why it ended."""
+        ...
+
+    def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
+        """Sends this, and then what is made of each reply, until that is nothing."""
+        ...
+
+    async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
+        """The last one, of what was sent; so many seconds for each."""
+        ...
+
 
 class FetchLine:
-    """`open`, `begin`, `hear_out`, and so on: one conversation at a time."""
+    """`open`, `send`, `wait_for_reply`, and so on: one request at a time."""
 
     def __init__(
         self,
@@ -39,9 +63,8 @@ class FetchLine:
         self._name_of = name_of
         self._clock = clock
         self._connection: Connection | None = None
-        self._talk: tuple[Connection, Waiting] | None = None
-        self._asked: Request[Any] | None = None
-        self._since = 0.0
+        self._in_use: Connection | None = None
+        """The one that the last request was sent on."""
 
     @property
     def is_free(self) -> bool:
@@ -54,22 +77,21 @@ class FetchLine:
             self._connection = await self._pool.connection(self._node, purpose="fetch", timeout=timeout)
             self._connection.on_closed(partial(self._on_closed, self._connection, on_closed))
 
-    def begin(self, request: Request[Any], go_on: GoOn) -> None:
-        """Asks this, and then what `go_on` makes of each answer, until that is nothing; `hear_out` has to follow."""
+    def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
+        """Sends this, and then what `on_reply` makes of each reply, until that is nothing."""
         assert self._connection is not None, "it was opened"
-        self._asked, self._since = request, self._clock()
-        hear = partial(self._hear, self._connection, go_on)
-        self._talk = self._connection, self._connection.begin(request, hear)
+        self._in_use = self._connection
+        return self._in_use.send(request, on_reply=partial(self._on_reply, self._in_use, on_reply))
 
-    async def hear_out(self, timeout: float) -> None:
-        """To the end of the conversation; so many seconds for each answer."""
-        assert self._talk is not None, "it was begun"
-        connection, waiting = self._talk
+    async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
+        """The last one, of what was sent; so many seconds for each."""
+        connection = self._in_use
+        assert connection is not None, "something was sent"
         try:
-            await connection.hear_out(waiting, timeout=timeout)
+            await connection.wait_for_reply(pending, timeout=timeout)
         except KshareError as error:
-            if self._asked is not None:
-                self._reporter.answered(self._asked, self._node, self._clock() - self._since, error)
+            if not pending.is_answered:
+                self._reporter.answered(pending.request, self._node, self._clock() - pending.since, error)
             if isinstance(error, RequestTimedOut | DecodeError):
                 # The broker may still work on it, and whatever came next on this connection would queue behind it. Or
                 # nobody knows what it gave us: that is locked until its connection ends.
@@ -79,22 +101,20 @@ class FetchLine:
         if not connection.is_open:
             await connection.wait_closed()
 
-    def _hear(self, connection: Connection, go_on: GoOn, answer: Any) -> Request[Any] | None:
-        assert self._asked is not None, "an answer has come to it"
+    def _on_reply(
+        self, connection: Connection, on_reply: OnReply, pending: PendingRequest, answer: Any
+    ) -> Request[Any] | None:
         if self._reporter.is_on:
-            self._report(self._asked, answer)
-        if answer.error_code and not _is_harmless(self._asked, answer.error_code):
+            self._report(pending, answer)
+        if answer.error_code and not _is_harmless(pending.request, answer.error_code):
             # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
             # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
             self._connection = None
             connection.end(ConnectionLost("its session is over"), is_ours=True)
-        self._asked = None
-        self._asked = go_on(answer)
-        self._since = self._clock()
-        return self._asked
+        return on_reply(answer)
 
-    def _report(self, asked: Request[Any], answer: Any) -> None:
-        self._reporter.answered(asked, self._node, self._clock() - self._since, answer)
+    def _report(self, pending: PendingRequest, answer: Any) -> None:
+        self._reporter.answered(pending.request, self._node, self._clock() - pending.since, answer)
         if isinstance(answer, ShareFetchResponse):
             self._reporter.fetched(self._node, answer, self._name_of)
         else:

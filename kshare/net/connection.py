@@ -7,8 +7,9 @@ Then every asker learns why. Never connects again, never repeats a request, know
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
@@ -20,11 +21,11 @@ from kshare.net.clock import loop_clock
 from kshare.net.foreign import lost
 from kshare.net.frame_reader import FrameReader
 from kshare.net.outbox import Outbox
+from kshare.net.pending import OnReply, PendingRequest
 from kshare.net.readiness import call_when_readable
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions, Range
-from kshare.net.waiting import GoOn, Waiting
 from kshare.net.wrong_doors import FIRST_WORDS, guess
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
@@ -58,7 +59,9 @@ class Connection:
         self._last_id = 0
         self._outbox = Outbox(stream)
         self._frames = FrameReader(stream, settings.max_response_bytes, self._hear)
-        self._waiting: dict[int, Waiting] = {}
+        self._pending: dict[int, PendingRequest] = {}
+        """By correlation id: those that have left, or wait for their turn."""
+        self._alone = anyio.Lock()
         self._given_up: set[int] = set()
         self._owed_since: float | None = None
         self._clock = loop_clock()
@@ -85,33 +88,42 @@ class Connection:
         Given up (cancelled or timed out), it leaves the connection of use: its late answer is dropped. The exception
         is a broker that stopped reading in the middle of this very request: then the connection is over.
         """
-        return await self._answer(request, version, timeout, self._send_in_turn)
+        return cast("ResponseT", await self._ask(request, version, timeout))
 
-    def begin(self, request: Request[Any], go_on: GoOn) -> Waiting:
-        """Begins a conversation: asks this, and then whatever `go_on` makes of each answer, until that is None.
+    def send(
+        self, request: Request[Any], *, version: int | None = None, on_reply: OnReply | None = None
+    ) -> PendingRequest:
+        """Sends this, and then whatever `on_reply` makes of each reply, until that is None.
 
-        Where nobody else is sending the request leaves now. `go_on` is called as soon as an answer is there, by the
-        event loop and not in a task, and the next request leaves in the same moment. `hear_out` has to follow.
+        It leaves now, or as soon as those before it have left. `on_reply` is called as soon as a reply is there, by the
+        event loop and not in a task, and the next request leaves in the same moment. `wait_for_reply` has to follow,
+        which also raises why something couldn't be sent.
         """
-        waiting = Waiting(request, 0, go_on)
-        if not self._speak(waiting, request):
-            waiting.finish()
-        return waiting
+        pending = PendingRequest(request, on_reply)
+        self._send(pending, request, version)
+        return pending
 
-    async def hear_out(self, waiting: Waiting, *, timeout: float | None = None) -> None:
-        """To the end of a conversation; sends what couldn't leave at once. `timeout` is for each answer.
-
-        What `go_on` raised is raised here.
-        """
-        if waiting.left_to_ask is None:
-            await self._answered(waiting, timeout)
-        while waiting.left_to_ask is not None:
-            waiting = self._place(waiting.left_to_ask, None, waiting.go_on)
-            await self._exchange(waiting, timeout, self._send_in_turn)
+    async def wait_for_reply(self, pending: PendingRequest, *, timeout: float | None = None) -> memoryview:
+        """The frame of the reply, of several the last; `timeout` is for each. What `on_reply` raised is raised here."""
+        limit = self._limit(timeout)
+        try:
+            while not pending.is_done and self._clock() < pending.since + limit:
+                with anyio.CancelScope(deadline=pending.since + limit):
+                    await pending.wait()
+        finally:
+            self._give_up(pending)
+        if pending.error is not None:
+            raise pending.error
+        if pending.reply is not None:
+            return pending.reply
+        if self._error is not None:
+            raise self._own_error()
+        self._suspect_silence()
+        raise self._timed_out(pending.request, limit)
 
     @property
     def is_free(self) -> bool:
-        """What is begun now leaves at once."""
+        """What is sent now leaves at once."""
         return self._error is None and self._outbox.is_free
 
     @asynccontextmanager
@@ -121,16 +133,20 @@ class Connection:
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
         ) -> ResponseT:
-            return await self._answer(request, version, timeout, self._send)
+            return cast("ResponseT", await self._ask(request, version, timeout, is_alone=True))
 
-        async with self._outbox.turn:
-            yield ask
+        async with self._alone:
+            self._outbox.reserve()
+            try:
+                yield ask
+            finally:
+                self._leave(self._outbox.release)
 
     async def ask_for_bytes(
-        self, request: Request[Any], *, version: int | None = None, timeout: float | None = None
+        self, request: Request[Any], *, version: int, timeout: float | None = None
     ) -> memoryview:
         """The answer's frame, not decoded: for whoever knows better which version it is in."""
-        return await self._exchange(self._place(request, version), timeout, self._send_in_turn)
+        return await self.wait_for_reply(self.send(request, version=version), timeout=timeout)
 
     def version_for(self, request: type[Request[Any]]) -> int:
         """The highest version that both sides know; Unsupported if there is none."""
@@ -173,8 +189,8 @@ class Connection:
         self._error = error
         self.is_closed_by_us = is_ours
         log.debug("connection to %s ended: %s", self.peer, error)
-        for waiting in self._waiting.values():
-            waiting.finish()
+        for pending in self._pending.values():
+            pending.finish()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
         for tell in self._on_closed:
@@ -195,6 +211,7 @@ class Connection:
         try:
             async with anyio.create_task_group() as self._tasks:
                 if self._error is None:
+                    self._tasks.start_soon(self._write)
                     await self._read()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -216,10 +233,17 @@ class Connection:
                 ending = ConnectionLost(f"{ending}{self._guess()}")
             self.end(ending)
 
+    async def _write(self) -> None:
+        """What couldn't leave at once."""
+        try:
+            await self._outbox.run()
+        except Exception as error:
+            self.end(lost(error, self.peer))
+
     def _take_frames(self) -> None:
         for frame in self._frames.read():
             self._deliver(frame)
-        self._owed_since = self._clock() if self._waiting or self._given_up else None
+        self._owed_since = self._clock() if self._pending or self._given_up else None
 
     def _hear(self, said: bytes | memoryview) -> None:
         if len(self._opening) < FIRST_WORDS:
@@ -232,12 +256,10 @@ class Connection:
                 "header", 0, f"an answer of {len(frame)} bytes has no room for its correlation id"
             )
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        waiting = self._waiting.pop(correlation_id, None)
-        if waiting is not None:
+        pending = self._pending.pop(correlation_id, None)
+        if pending is not None:
             self._answers += 1
-            if waiting.go_on is None or not self._goes_on(waiting, waiting.go_on, frame):
-                waiting.frame = frame
-                waiting.finish()
+            self._on_reply(pending, frame)
         elif correlation_id in self._given_up:
             self._given_up.remove(correlation_id)
             log.debug("an answer from %s came too late and was dropped", self.peer)
@@ -246,126 +268,95 @@ class Connection:
 
     def _guess(self) -> str:
         return guess(
-            self._opening, self._settings.security, answers=self._answers, is_waiting=bool(self._waiting)
+            self._opening, self._settings.security, answers=self._answers, is_waiting=bool(self._pending)
         )
 
     # --- sending
 
-    def _place(self, request: Request[Any], version: int | None, go_on: GoOn | None = None) -> Waiting:
-        return Waiting(request, self.version_for(type(request)) if version is None else version, go_on)
-
-    async def _answer(
-        self, request: Request[ResponseT], version: int | None, timeout: float | None, send: _Send
-    ) -> ResponseT:
-        waiting = self._place(request, version)
-        answer: ResponseT = self._decode(waiting, await self._exchange(waiting, timeout, send))
-        return answer
-
-    async def _exchange(self, waiting: Waiting, timeout: float | None, send: _Send) -> memoryview:
-        return await self._answered(waiting, timeout, send(waiting, self._written(waiting)))
-
-    async def _answered(
-        self, waiting: Waiting, timeout: float | None, sending: Awaitable[None] | None = None
-    ) -> memoryview:
-        limit = self._settings.request_timeout if timeout is None else timeout
-        try:
-            with anyio.CancelScope(deadline=waiting.since + limit):
-                if sending is not None:
-                    await sending
-                await waiting.wait()
-            while not waiting.is_done and self._clock() < waiting.since + limit:  # it was asked on
-                with anyio.CancelScope(deadline=waiting.since + limit):
-                    await waiting.wait()
-        finally:
-            if self._waiting.pop(waiting.correlation_id, None) is not None:
-                self._given_up.add(waiting.correlation_id)
-        if waiting.error is not None:
-            raise waiting.error
-        if waiting.frame is not None:
-            return waiting.frame
-        if self._error is not None:
-            raise self._own_error()
-        self._suspect_silence()
-        raise RequestTimedOut(f"{self.peer} didn't answer {waiting.request.NAME} within {limit:g} s")
-
-    def _written(self, waiting: Waiting) -> bytes:
-        """The request's frame; from here on an answer is waited for."""
-        self._last_id = waiting.correlation_id = self._last_id % _LAST_ID + 1
-        frame = encode_request(
-            waiting.request, waiting.version, waiting.correlation_id, self._settings.client_id
-        )
-        waiting.since = self._clock()
-        return bytes(frame)
-
-    async def _send_in_turn(self, waiting: Waiting, frame: bytes) -> None:
-        async with self._outbox.turn:
-            await self._send(waiting, frame)
-
-    async def _send(self, waiting: Waiting, frame: bytes) -> None:
-        # Past this, cancellation finds us only where part of the frame may be out.
+    async def _ask(
+        self, request: Request[Any], version: int | None, timeout: float | None, *, is_alone: bool = False
+    ) -> Any:
+        # What is cancelled already, or has no time left, doesn't leave.
         await checkpoint_if_cancelled()
+        limit = self._limit(timeout)
+        if limit <= 0:
+            raise self._timed_out(request, limit)
+        pending = PendingRequest(request)
+        self._send(pending, request, version, is_alone=is_alone)
+        return self._decode(pending, await self.wait_for_reply(pending, timeout=limit))
+
+    def _send(
+        self, pending: PendingRequest, request: Request[Any], version: int | None, *, is_alone: bool = False
+    ) -> None:
+        """The one way that requests leave. Whatever is wrong with it, `wait_for_reply` tells."""
+        pending.request, pending.is_answered = request, False
+        pending.since = self._clock()
         if self._error is not None:
-            raise self._own_error()
-        self._expect(waiting)
-        await self._leave(self._outbox.send(frame))
-        if self._error is not None:
-            raise self._own_error()
-
-    def _goes_on(self, waiting: Waiting, go_on: GoOn, frame: memoryview) -> bool:
-        """Whether something else is being asked already."""
+            pending.finish()
+            return
         try:
-            request = go_on(self._decode(waiting, frame))
+            pending.version = self.version_for(type(request)) if version is None else version
+            self._last_id = pending.correlation_id = self._last_id % _LAST_ID + 1
+            pending.frame = bytes(
+                encode_request(request, pending.version, pending.correlation_id, self._settings.client_id)
+            )
         except Exception as error:
-            waiting.error = error
-            return False
-        return request is not None and self._speak(waiting, request)
+            pending.error = error
+            pending.finish()
+            return
+        self._pending[pending.correlation_id] = pending
+        if self._owed_since is None:
+            self._owed_since = pending.since
+        self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_alone))
 
-    def _decode(self, waiting: Waiting, frame: memoryview) -> Any:
-        try:
-            return decode_response(waiting.request.RESPONSE, waiting.version, frame)[1]
-        except DecodeError as error:
-            api = waiting.request.NAME.removesuffix("Request")
-            raise UnreadableAnswer(self.peer, api, waiting.version, error) from error
-
-    def _speak(self, waiting: Waiting, request: Request[Any]) -> bool:
-        """Whether this is being asked now. If not, the asker has to do that, or finds why it can't be asked."""
-        if not self.is_free:
-            waiting.left_to_ask = request
-            return False
-        try:
-            waiting.request, waiting.version = request, self.version_for(type(request))
-            frame = self._written(waiting)
-        except Exception as error:
-            waiting.error = error
-            return False
-        self._expect(waiting)
-        try:
-            if not self._outbox.begin(frame):
-                self.start_task(self._finish_sending)
-        except OSError as error:
-            self.end(lost(error, self.peer))
-        return True
-
-    async def _finish_sending(self) -> None:
-        async with self._outbox.turn:
-            await self._leave(self._outbox.finish())
-
-    async def _leave(self, sending: Awaitable[None]) -> None:
+    def _leave(self, leave: Callable[[], None]) -> None:
         """A failure ends the connection, and is nobody's in particular."""
         try:
-            await sending
-        except anyio.get_cancelled_exc_class():
+            leave()
+        except OSError as error:
+            self.end(lost(error, self.peer))
+
+    def _on_reply(self, pending: PendingRequest, frame: memoryview) -> None:
+        request = None
+        if pending.on_reply is not None:
+            try:
+                answer = self._decode(pending, frame)
+                pending.is_answered = True
+                request = pending.on_reply(pending, answer)
+            except Exception as error:
+                pending.error = error
+        if request is not None:
+            self._send(pending, request, None)
+        else:
+            pending.reply = frame
+            pending.finish()
+
+    def _decode(self, pending: PendingRequest, frame: memoryview) -> Any:
+        try:
+            return decode_response(pending.request.RESPONSE, pending.version, frame)[1]
+        except DecodeError as error:
+            api = pending.request.NAME.removesuffix("Request")
+            raise UnreadableAnswer(self.peer, api, pending.version, error) from error
+
+    def _give_up(self, pending: PendingRequest) -> None:
+        """Whoever asked doesn't wait any more, with or without a reply."""
+        if self._pending.pop(pending.correlation_id, None) is None:
+            return
+        if self._outbox.take_back(pending.frame):
+            if not self._pending and not self._given_up:
+                self._owed_since = None
+        elif self._outbox.is_half_way(pending.frame):
             self.end(
                 ConnectionLost(f"{self.peer} stopped reading in the middle of a request that was given up")
             )
-            raise
-        except Exception as error:
-            self.end(lost(error, self.peer))
+        else:
+            self._given_up.add(pending.correlation_id)
 
-    def _expect(self, waiting: Waiting) -> None:
-        self._waiting[waiting.correlation_id] = waiting
-        if self._owed_since is None:
-            self._owed_since = self._clock()
+    def _limit(self, timeout: float | None) -> float:
+        return self._settings.request_timeout if timeout is None else timeout
+
+    def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
+        return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {limit:g} s")
 
     def _own_error(self) -> KshareError:
         """A new exception for each asker: one that is shared would collect everyone's tracebacks."""
@@ -381,7 +372,3 @@ class Connection:
         silent = self._clock() - self._owed_since
         if silent >= SILENCE * self._settings.request_timeout:
             self.end(ConnectionLost(f"{self.peer} owes an answer and has been silent for {silent:.0f} s"))
-
-
-class _Send(Protocol):
-    async def __call__(self, waiting: Waiting, frame: bytes) -> None: ...

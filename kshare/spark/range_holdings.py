@@ -75,7 +75,7 @@ class RangeHoldings(Holdings):
             self.carry_out(
                 self.custody.acquired(topic, Span(acks.partition, first, last), acquired.delivery_count)
             )
-        self.arrived.set()
+        self.arrived.send()
 
     def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         told = list(outcomes)
@@ -133,7 +133,7 @@ class RangeHoldings(Holdings):
             for partition, mine in groupby(sorted(spans), key=lambda span: span.partition):
                 self._settle(partition, mine, kind)
         if decisions:
-            self.tell()
+            self.changed.send()
 
     def _settle(self, partition: Partition, spans: Iterable[Span], kind: int) -> None:
         live = sorted(

@@ -19,6 +19,7 @@ from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import Router
 from kshare.client.group import GroupMember
 from kshare.client.observer import Answered, Event, Fetched, Reporter
+from kshare.client.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
 from kshare.net.pool import Pool
@@ -58,7 +59,7 @@ class RangeMember:
         self._custody = Custody(options.settle, by_row=options.settle_rows, group=options.group)
         self._fit = LockFit()
         self._planned_at: float | None = None
-        self._news = anyio.Event()
+        self._news = Signal()
         self._empty: set[int | None] = set()
         """Brokers whose last fetch brought nothing, since they were last asked for more."""
         self._ends: dict[tuple[str, int], int] | None = None
@@ -224,10 +225,9 @@ class RangeMember:
     async def _drain(self, limit: int) -> None:
         """Until there is something to emit, or nothing is left: no record, and no acceptance without its answer."""
         self._want(limit)
-        self._holdings.committers += 1
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
-        try:
+        with self._holdings.confirming():
             while self._custody.fresh < limit:
                 with anyio.move_on_after(_LOOK_S):
                     await self._listen()
@@ -238,8 +238,6 @@ class RangeMember:
                 is_quiet = self._have_no_more() or quiet > _LOOK_S
                 if is_quiet and (self._custody.fresh or await self._is_drained(quiet)):
                     return
-        finally:
-            self._holdings.committers -= 1
 
     async def _is_drained(self, quiet: float) -> bool:
         """For certain; or as far as can be told when nothing has come for longer than the dead are waited for.
@@ -286,7 +284,7 @@ class RangeMember:
     def _want(self, records: int) -> None:
         self._empty.clear()
         self._holdings.wanted = records
-        self._holdings.tell()
+        self._holdings.changed.send()
 
     def _have_no_more(self) -> bool:
         return len(self._empty) >= self._holdings.sources > 0
@@ -302,8 +300,7 @@ class RangeMember:
             self._empty.add(event.node)
         elif isinstance(event, Fetched):
             self._empty.discard(event.node)
-        self._news.set()
-        self._news = anyio.Event()
+        self._news.send()
 
     # --- the group's standing
 

@@ -124,8 +124,9 @@ class ShareSession:
         return self._epoch != OPENING
 
     @property
-    def is_busy(self) -> bool:
-        return self._under_way is not None
+    def under_way(self) -> Sent | None:
+        """The request that the broker hasn't answered yet: nobody else remembers it."""
+        return self._under_way
 
     @property
     def wanted(self) -> frozenset[Partition]:

@@ -83,12 +83,12 @@ class Outcome(NamedTuple):
 
 
 class _Line:
-    """Keeps what is begun, so that a test may answer it."""
+    """Keeps what is sent, so that a test may answer it."""
 
     is_free = True
 
-    def begin(self, request: Any, go_on: Any) -> None:
-        self.go_on = go_on
+    def send(self, request: Any, on_reply: Any) -> Any:
+        self.on_reply = on_reply
 
 
 class _Ears(logging.Handler):
@@ -133,7 +133,7 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
     try:
         node.want(one.partitions)
         node.speak()
-        line.go_on(answer)
+        line.on_reply(answer)
         handed, is_noticed = _handed(holdings)
     finally:
         logger.removeHandler(ears)

@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import BUSY_WAIT_MS, LINGER_S, NodeSession
+from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 from kshare.state.leases import LeaseKeeper
 from kshare.state.pace import FIRST
+from kshare.state.request_planner import BUSY_WAIT_MS, LINGER_S
 from kshare.state.session import ShareSession
 from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 
@@ -48,10 +49,10 @@ class Rig:
             batch = self.holdings.next_batch()
             if batch:
                 return batch
-            self.holdings.arrived = anyio.Event()
+            arrived = self.holdings.arrived.next()
             self.node.speak()
-            self.holdings.tell()
-            await self.holdings.arrived.wait()
+            self.holdings.changed.send()
+            await arrived.wait()
 
 
 @asynccontextmanager
@@ -134,25 +135,24 @@ async def test_what_somebody_waits_for_leaves_in_the_moment_that_it_is_asked_for
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
-        rig.holdings.committers = 1
-        rig.node.speak()
-        acknowledgement, _ = broker.begun
-        assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
-        rig.node.speak()
-        assert broker.begun[0] is acknowledgement, "one at a time"
-        await anyio.wait_all_tasks_blocked()
-        assert set(broker.states) == {ACCEPTED}
-        rig.holdings.committers = 0
+        with rig.holdings.confirming():
+            rig.node.speak()
+            acknowledgement, _ = broker.begun
+            assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
+            rig.node.speak()
+            assert broker.begun[0] is acknowledgement, "one at a time"
+            await anyio.wait_all_tasks_blocked()
+            assert set(broker.states) == {ACCEPTED}
 
 
 async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
-        rig.holdings.committers = 1
-        rig.node.speak()
-        rig.node.stop()
-        rig.node.speak()
+        with rig.holdings.confirming():
+            rig.node.speak()
+            rig.node.stop()
+            rig.node.speak()
     assert [type(request) for request in broker.requests[1:]] == [ShareAcknowledgeRequest] * 2
     assert not broker.requests[-1].topics, "nothing was left for the request that closes"
     assert list(rig.holdings.results.values()) == [None]

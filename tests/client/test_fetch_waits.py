@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from kshare import ShareConsumer
-from kshare.client.fetch import IDLE_WAIT_MS
 from kshare.client.observer import Assigned, Event
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
@@ -19,6 +18,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kshare.state.lease import LOST
+from kshare.state.request_planner import IDLE_WAIT_MS
 from tests.client.test_fetch import DEADLINE_S, Rig, running
 from tests.client.test_unreadable import until
 from tests.client.tiny_broker import ACCEPTED, ACQUIRED, AVAILABLE, TinyBroker
@@ -66,7 +66,7 @@ async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than
         until_s = broker.now + 19.0  # then it would be renewed
         before = len(broker.requests)
         while broker.now < until_s:
-            rig.holdings.tell()
+            rig.holdings.changed.send()
             await anyio.lowlevel.checkpoint()
         asked = len(broker.requests) - before
         rig.holdings.askers = 0
@@ -86,11 +86,10 @@ async def test_an_answer_that_is_read_when_its_locks_are_over_is_not_handed_out(
         batch = await rig.next_batch()
         assert batch.delivery_count == 2
         batch.accept()
-        rig.holdings.committers = 1
-        rig.holdings.tell()
-        while set(broker.states) != {ACCEPTED}:
-            await anyio.lowlevel.checkpoint()
-        rig.holdings.committers = 0
+        with rig.holdings.confirming():
+            rig.holdings.changed.send()
+            while set(broker.states) != {ACCEPTED}:
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_a_lock_is_counted_from_when_its_fetch_was_sent() -> None:

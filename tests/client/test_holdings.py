@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import pytest
 
 from kshare.client.config import MOST_BYTES
 from kshare.client.holdings import Holdings
+from kshare.errors import KshareError
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
@@ -207,3 +209,30 @@ def test_bytes_are_those_of_what_is_undecided() -> None:
     assert 14_000 < rig.holdings.bytes_left < 15_000
     rig.holdings.lose(rig.books[TOPIC, 0])
     assert rig.holdings.bytes_left == 20_000
+
+
+def test_who_waits_for_confirmation_is_known_while_it_waits() -> None:
+    rig = Rig()
+    with rig.holdings.confirming(), rig.holdings.confirming():
+        assert rig.holdings.is_confirming
+    assert not rig.holdings.is_confirming
+    with pytest.raises(LookupError), rig.holdings.confirming():
+        raise LookupError
+    assert not rig.holdings.is_confirming
+
+
+def test_what_a_commit_that_failed_would_have_told_the_next_one_tells() -> None:
+    rig = Rig()
+    error = KshareError("refused")
+    rig.holdings.results = {(TOPIC, 0): error}
+    with suppress(TimeoutError), rig.holdings.confirmation([]) as first:
+        assert first.results == {(TOPIC, 0): error}
+        assert rig.holdings.results == {}
+        assert rig.holdings.is_confirming
+        raise TimeoutError
+    assert rig.holdings.results == {(TOPIC, 0): error}
+    assert not rig.holdings.is_confirming
+    with rig.holdings.confirmation([]) as second:
+        assert second.results == {(TOPIC, 0): error}
+    assert rig.holdings.results == {}
+    assert rig.holdings.has_committed

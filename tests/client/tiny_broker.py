@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
+from kshare.client.line import OnReply
 from kshare.errors import ConnectionLost
-from kshare.net.waiting import GoOn
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,
@@ -48,13 +48,14 @@ class TinyBroker:
     async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
         await anyio.lowlevel.checkpoint()
 
-    def begin(self, request: Any, go_on: GoOn) -> None:
-        self.begun = (request, go_on)
+    def send(self, request: Any, on_reply: OnReply) -> Any:
+        self.begun = (request, on_reply)
+        return self.begun
 
-    async def hear_out(self, timeout: float) -> None:
-        asking, go_on = self.begun
+    async def wait_for_reply(self, pending: Any, timeout: float) -> None:
+        asking, on_reply = pending
         while asking is not None:
-            asking = go_on(await self.ask(asking))
+            asking = on_reply(await self.ask(asking))
 
     # --- what it does
 

@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from kshare.errors import ConnectionLost, DecodeError, EncodeError, KshareError, RequestTimedOut, Unsupported
 from kshare.net.connection import Connection
-from kshare.net.waiting import GoOn
+from kshare.net.pending import PendingRequest
 from kshare.protocol.envelopes import encode_response
 from kshare.protocol.message import Request
 from kshare.protocol.messages import (
@@ -300,6 +300,34 @@ async def test_a_peer_that_stops_reading() -> None:
         assert not connection.is_open
 
 
+async def test_given_up_before_its_turn_it_is_not_sent_and_harms_nobody() -> None:
+    seen: list[int] = []
+    go = anyio.Event()
+
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await go.wait()
+        for _ in range(2):
+            header, request = await talk.request(FindCoordinatorRequest)
+            seen.append(len(request.coordinator_keys))
+            await talk.answer(header, FindCoordinatorResponse())
+        await talk.silence()
+
+    big = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 1000)
+    async with peer(script) as address, connected(settings(address)) as connection:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.ask, big)
+            await anyio.wait_all_tasks_blocked()
+            assert not connection.is_free
+            with pytest.raises(RequestTimedOut):
+                await connection.ask(FindCoordinatorRequest(coordinator_keys=["a", "b"]), timeout=0.05)
+            tasks.start_soon(connection.ask, FindCoordinatorRequest(coordinator_keys=["c"]))
+            await anyio.wait_all_tasks_blocked()
+            go.set()
+        assert seen == [1000, 1]
+        assert connection.is_free
+
+
 async def test_closing_waits_for_nobody() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -392,7 +420,10 @@ async def say_keys(talk: Conversation) -> None:
         await talk.answer(header, FindCoordinatorResponse(host=request.key))
 
 
-def until(last: int, heard: list[str]) -> Callable[[FindCoordinatorResponse], FindCoordinatorRequest | None]:
+Following = Callable[[FindCoordinatorResponse], Request[Any] | None]
+
+
+def until(last: int, heard: list[str]) -> Following:
     def go_on(answer: FindCoordinatorResponse) -> FindCoordinatorRequest | None:
         heard.append(answer.host)
         following = int(answer.host) + 1
@@ -402,9 +433,13 @@ def until(last: int, heard: list[str]) -> Callable[[FindCoordinatorResponse], Fi
 
 
 async def converse(
-    connection: Connection, request: Request[Any], go_on: GoOn, timeout: float | None = None
+    connection: Connection, request: Request[Any], following: Following, timeout: float | None = None
 ) -> None:
-    await connection.hear_out(connection.begin(request, go_on), timeout=timeout)
+    await connection.wait_for_reply(send(connection, request, following), timeout=timeout)
+
+
+def send(connection: Connection, request: Request[Any], following: Following) -> PendingRequest:
+    return connection.send(request, on_reply=lambda _, answer: following(answer))
 
 
 async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
@@ -425,26 +460,26 @@ async def test_a_conversation_that_is_begun_leaves_before_it_is_awaited() -> Non
 
     heard: list[str] = []
     async with talking(script) as connection:
-        waiting = connection.begin(coordinator("0"), until(0, heard))
+        waiting = send(connection, coordinator("0"), until(0, heard))
         await seen.wait()
         while not heard:
             await checkpoint()
-        await connection.hear_out(waiting)
+        await connection.wait_for_reply(waiting)
 
 
 async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() -> None:
     async with talking(say_keys) as connection:
-        unfit = connection.begin(FindCoordinatorRequest(key=7), until(0, []))  # type: ignore[arg-type]
+        unfit = send(connection, FindCoordinatorRequest(key=7), until(0, []))  # type: ignore[arg-type]
         with pytest.raises(EncodeError):
-            await connection.hear_out(unfit)
-        unknown = connection.begin(ListOffsetsRequest(), until(0, []))
+            await connection.wait_for_reply(unfit)
+        unknown = send(connection, ListOffsetsRequest(), until(0, []))
         with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
-            await connection.hear_out(unknown)
+            await connection.wait_for_reply(unknown)
         await connection.aclose()
         assert not connection.is_free
-        late = connection.begin(coordinator("0"), until(0, []))
+        late = send(connection, coordinator("0"), until(0, []))
         with pytest.raises(ConnectionLost, match="closed on this side"):
-            await connection.hear_out(late)
+            await connection.wait_for_reply(late)
 
 
 async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() -> None:
@@ -452,10 +487,10 @@ async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() 
     async with talking(say_keys) as connection:
         async with connection.alone() as alone:
             assert not connection.is_free
-            waiting = connection.begin(coordinator("0"), until(3, heard))
+            waiting = send(connection, coordinator("0"), until(3, heard))
             assert (await alone(coordinator("alone"))).host == "alone"
             assert not heard
-        await connection.hear_out(waiting)
+        await connection.wait_for_reply(waiting)
     assert heard == ["0", "1", "2", "3"]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare.client.fetch import IDLE_WAIT_MS
 from kshare.errors import AcknowledgeError, BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from kshare.state.request_planner import IDLE_WAIT_MS
 from tests.client.test_fetch import accept_all, running
 from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 

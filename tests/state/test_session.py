@@ -139,7 +139,7 @@ def test_rule_2_a_lost_connection_resets_the_session_too() -> None:
     made = opened()
     made.fetch(LIMITS, {})
     made.reset()
-    assert not made.is_busy
+    assert made.under_way is None
     assert made.fetch(LIMITS, {}).request.share_session_epoch == 0
 
 
@@ -180,8 +180,8 @@ def test_rule_6_renewals_go_out_marked_as_such() -> None:
 
 def test_rule_15_one_request_at_a_time() -> None:
     made = opened()
-    made.fetch(LIMITS, {})
-    assert made.is_busy
+    sent = made.fetch(LIMITS, {})
+    assert made.under_way is sent
     with pytest.raises(ValueError, match="one after another"):
         made.acknowledge(ACCEPTED)
 

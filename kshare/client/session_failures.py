@@ -1,0 +1,107 @@
+"""What failures of one share session mean: when to try again, what to log, what ends the consumer.
+
+Raises what waiting wouldn't heal: a missing right, a batch that is larger than what may be read. Decides nothing about
+the session itself, nor about what it held.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from random import Random
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.observer import Reporter
+from kshare.client.unreadable import UnreadableAnswers
+from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized, RequestTimedOut
+from kshare.net.backoff import Backoff
+from kshare.net.permissions import Right, refusal
+from kshare.protocol.error_codes import ErrorCode, error_name
+from kshare.state.acks import NOT_NOW
+from kshare.state.lease import Partition
+from kshare.state.session import Answer
+
+_PAUSE_S = 0.1
+"""The first time; longer with each further failure, up to `backoff_max`."""
+
+
+class SessionFailures:
+    def __init__(
+        self, node: int, config: ConsumerConfig, name_of: Callable[[bytes], str | None], reporter: Reporter
+    ) -> None:
+        self.is_failing = False
+        """There was no answer, or it was an error, or named partitions that couldn't be fetched from."""
+        self._node = node
+        self._config = config
+        self._settings = config.net_settings()
+        self._name_of = name_of
+        self._reporter = reporter
+        self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, self._settings.backoff_max), Random())
+        self._unreadable = UnreadableAnswers()
+
+    @property
+    def pause_until(self) -> float:
+        return self._backoff.until
+
+    def on_sent(self) -> None:
+        self.is_failing = False
+
+    def on_answer(self, answer: Answer, now: float) -> None:
+        """Of a session that goes on: some partitions may have failed."""
+        for (topic_id, _), code in answer.failed.items():
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
+        is_failing = bool(answer.failed) or any(code in NOT_NOW for code in answer.acknowledged.values())
+        if not is_failing or answer.acquired:
+            # Where others of its partitions are well, they wait no longer than after a first failure.
+            self._backoff.on_success()
+        if is_failing:
+            self._backoff.on_failure(now)
+        self.is_failing = is_failing
+
+    def on_error(self, answer: Answer, now: float) -> None:
+        """Of the session as a whole, which is over."""
+        if answer.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
+            cause = f"node {self._node} has no room for another share session: trying again until others end"
+            name = error_name(answer.error)
+            self._log(
+                logging.WARNING, cause, f"{name}; its setting group.share.max.share.sessions allows more"
+            )
+        self._note(now)
+
+    def check_rights(self, answer: Answer) -> None:
+        """After `on_error`, when the session has been given up."""
+        if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise self._refusal(answer.error, Right("Read", "group", self._config.group))
+
+    def on_no_answer(self, error: KshareError, now: float) -> None:
+        self._note(now)
+        if isinstance(error, RequestTimedOut):
+            self._log(logging.WARNING, f"node {self._node} does not answer", error)
+
+    def check_readable(self, error: KshareError, wanted: Iterable[Partition], now: float) -> None:
+        """After `on_no_answer`, when the session has been given up."""
+        if isinstance(error.__cause__, FrameTooLarge):
+            raise self._too_large(error.__cause__, wanted) from error
+        self._unreadable.note(error, f"node {self._node}", now)
+
+    def _note(self, now: float) -> None:
+        self.is_failing = True
+        self._backoff.on_failure(now)
+
+    def _too_large(self, error: FrameTooLarge, wanted: Iterable[Partition]) -> ConfigError:
+        """Fetched again and again, these records would run out of deliveries and be archived."""
+        named = sorted(
+            f"{self._name_of(topic_id) or topic_id.hex()}[{number}]" for topic_id, number in wanted
+        )
+        batch_of = named[0] if len(named) == 1 else f"one of {', '.join(named)}"
+        return ConfigError(
+            f"node {self._node} answers a fetch with {error.size} bytes, and max_response_bytes is {error.limit}: a "
+            f"record batch of {batch_of} is larger than that. Set max_response_bytes to {2 * error.size} or more"
+        )
+
+    def _refusal(self, code: int, right: Right) -> NotAuthorized:
+        return refusal(code, "fetching", right, self._settings)
+
+    def _log(self, level: int, cause: str, detail: object) -> None:
+        self._reporter.log.event(level, cause, detail)

@@ -1,0 +1,130 @@
+"""Which request a share session sends next: the rules, and their order.
+
+A session has one request under way, so what goes first holds up the rest. The first rule that applies decides:
+
+    rule         | applies when                                                 | request
+    -------------+--------------------------------------------------------------+-----------------------
+    renewals     | locks are to be renewed                                      | acknowledge: renewals
+    unassigned   | partitions that aren't wanted any more have acknowledgements | acknowledge: of these
+    partitions   | partitions are to be added and there is room for records, or | fetch
+                 | the last ones are to be forgotten                            |
+    awaited      | somebody waits for acknowledgements to be confirmed          | acknowledge: all
+    refused      | refused acknowledgements are to be sent again in pieces      | acknowledge: all
+    lingering    | acknowledgements have waited for others long enough, and no  | acknowledge: all
+                 | fetch that is answered at once could take them along         |
+    confirmation | acknowledgements would ride on a fetch that waits for        | acknowledge: all
+                 | records, and the user is one who commits                     |
+    records      | there is room for records, and the broker has more, or       | fetch
+                 | nobody is about to decide what is in hand                    |
+
+Acknowledgements go along with a fetch. If no rule applies, there is nothing to ask. A rule whose acknowledgements turn
+out to be none is passed over.
+
+The table above is drawn from `RULES`, and a test compares them. Decides which rule applies to a situation; what the
+situation is, and what the request looks like, is for `request_planner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+
+class Ask(Enum):
+    """What a rule asks for."""
+
+    RENEW = "acknowledge: renewals"
+    """Of their own: a request that renews may do nothing else."""
+    SETTLE_UNASSIGNED = "acknowledge: of these"
+    SETTLE = "acknowledge: all"
+    FETCH = "fetch"
+
+
+class Situation(NamedTuple):
+    """All that the rules look at."""
+
+    has_decided: bool = False
+    """Acknowledgements, renewals among them, are to be sent, and the session is open."""
+    has_unassigned: bool = False
+    """Beside them, something is held of partitions that aren't wanted any more."""
+    has_changes: bool = False
+    """The broker has still to be told to add or to forget partitions."""
+    forgets_all: bool = False
+    """The session is open, and no partition is wanted any more."""
+    has_room: bool = False
+    """Partitions are wanted, and more records of them."""
+    is_awaited: bool = False
+    """Somebody waits for acknowledgements to be confirmed."""
+    is_refused: bool = False
+    """Refused acknowledgements are to be sent again, piece by piece."""
+    has_lingered: bool = False
+    """Acknowledgements have waited for others for as long as they should."""
+    broker_has_more: bool = False
+    """The last fetch left records behind: the next is answered at once."""
+    commits: bool = False
+    """The user has waited for a confirmation before, and may do so again any moment."""
+    is_settled_soon: bool = False
+    """The user has just been given all there was, and most decide at once: see `GRACE_S`."""
+
+
+class Rule(NamedTuple):
+    name: str
+    when: str
+    ask: Ask
+    applies: Callable[[Situation], bool]
+
+
+RULES = (
+    Rule(
+        "renewals",
+        "locks are to be renewed",
+        Ask.RENEW,
+        lambda now: now.has_decided,
+    ),
+    # Along with a fetch, what they release would be acquired anew.
+    Rule(
+        "unassigned",
+        "partitions that aren't wanted any more have acknowledgements",
+        Ask.SETTLE_UNASSIGNED,
+        lambda now: now.has_decided and now.has_unassigned,
+    ),
+    Rule(
+        "partitions",
+        "partitions are to be added and there is room for records, or the last ones are to be forgotten",
+        Ask.FETCH,
+        lambda now: now.has_changes and (now.has_room or now.forgets_all),
+    ),
+    Rule(
+        "awaited",
+        "somebody waits for acknowledgements to be confirmed",
+        Ask.SETTLE,
+        lambda now: now.has_decided and now.is_awaited,
+    ),
+    Rule(
+        "refused",
+        "refused acknowledgements are to be sent again in pieces",
+        Ask.SETTLE,
+        lambda now: now.has_decided and now.is_refused,
+    ),
+    Rule(
+        "lingering",
+        "acknowledgements have waited for others long enough, and no fetch that is answered at once could take "
+        "them along",
+        Ask.SETTLE,
+        lambda now: now.has_decided and now.has_lingered and not (now.broker_has_more and now.has_room),
+    ),
+    # What rides on a fetch counts at once, but is confirmed only when the fetch is answered.
+    Rule(
+        "confirmation",
+        "acknowledgements would ride on a fetch that waits for records, and the user is one who commits",
+        Ask.SETTLE,
+        lambda now: now.has_decided and now.has_room and now.commits and not now.broker_has_more,
+    ),
+    Rule(
+        "records",
+        "there is room for records, and the broker has more, or nobody is about to decide what is in hand",
+        Ask.FETCH,
+        lambda now: now.has_room and (now.broker_has_more or not now.is_settled_soon),
+    ),
+)

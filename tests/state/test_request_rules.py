@@ -1,0 +1,127 @@
+"""Which rule applies to which situation: each of them, their order, and all situations that there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from textwrap import wrap
+
+import pytest
+
+from kshare.state import request_rules
+from kshare.state.request_rules import RULES, Ask, Rule, Situation
+
+_WHEN = 60
+"""Columns that the second column of the table has."""
+NAMES = [rule.name for rule in RULES]
+
+_APPLIES = {
+    "renewals": Situation(has_decided=True),
+    "unassigned": Situation(has_decided=True, has_unassigned=True),
+    "partitions": Situation(has_changes=True, has_room=True),
+    "awaited": Situation(has_decided=True, is_awaited=True),
+    "refused": Situation(has_decided=True, is_refused=True),
+    "lingering": Situation(has_decided=True, has_lingered=True),
+    "confirmation": Situation(has_decided=True, has_room=True, commits=True),
+    "records": Situation(has_room=True),
+}
+
+_PASSED_OVER = [
+    # rule, situation in which it doesn't apply though something of it is there
+    ("renewals", Situation(has_unassigned=True, is_refused=True, has_lingered=True, is_awaited=True)),
+    ("unassigned", Situation(has_decided=True)),
+    ("partitions", Situation(has_changes=True)),
+    ("partitions", Situation(has_room=True)),
+    ("partitions", Situation(forgets_all=True)),
+    ("awaited", Situation(is_awaited=True)),
+    ("awaited", Situation(has_decided=True)),
+    ("refused", Situation(has_decided=True)),
+    ("lingering", Situation(has_decided=True)),
+    ("lingering", Situation(has_decided=True, has_lingered=True, has_room=True, broker_has_more=True)),
+    ("confirmation", Situation(has_decided=True, has_room=True)),
+    ("confirmation", Situation(has_decided=True, commits=True)),
+    ("confirmation", Situation(has_room=True, commits=True)),
+    ("confirmation", Situation(has_decided=True, has_room=True, commits=True, broker_has_more=True)),
+    ("records", Situation(broker_has_more=True)),
+    ("records", Situation(has_room=True, is_settled_soon=True)),
+]
+
+_ALSO_APPLIES = [
+    ("partitions", Situation(has_changes=True, forgets_all=True)),
+    ("lingering", Situation(has_decided=True, has_lingered=True, has_room=True)),
+    ("lingering", Situation(has_decided=True, has_lingered=True, broker_has_more=True)),
+    ("records", Situation(has_room=True, is_settled_soon=True, broker_has_more=True)),
+]
+
+
+def rule(name: str) -> Rule:
+    return RULES[NAMES.index(name)]
+
+
+def all_situations() -> Iterator[Situation]:
+    return (Situation(*flags) for flags in product((False, True), repeat=len(Situation._fields)))
+
+
+def test_the_table_has_a_row_for_each_rule() -> None:
+    assert list(_APPLIES) == NAMES
+
+
+@pytest.mark.parametrize(("name", "situation"), [*_APPLIES.items(), *_ALSO_APPLIES])
+def test_a_rule_applies(name: str, situation: Situation) -> None:
+    assert rule(name).applies(situation)
+
+
+@pytest.mark.parametrize(("name", "situation"), _PASSED_OVER)
+def test_a_rule_does_not_apply(name: str, situation: Situation) -> None:
+    assert not rule(name).applies(situation)
+
+
+def test_the_order() -> None:
+    """Read as sentences: what each rule must not come behind."""
+    before = [
+        ("renewals", "awaited"),  # a lock that runs out undoes whatever anybody waits for
+        ("renewals", "partitions"),  # a fetch may wait at the broker, and locks run on
+        ("unassigned", "partitions"),  # what they release would be acquired anew by the fetch
+        ("unassigned", "records"),
+        ("awaited", "records"),  # on a fetch, they would be confirmed only when records come
+        ("refused", "records"),  # a piece refused along with a fetch would hold up the next for as long
+        ("lingering", "records"),
+        ("confirmation", "records"),
+    ]
+    for earlier, later in before:
+        assert NAMES.index(earlier) < NAMES.index(later), (earlier, later)
+
+
+def test_nothing_is_fetched_without_room_unless_all_is_to_be_forgotten() -> None:
+    for situation in all_situations():
+        asks = {one.ask for one in RULES if one.applies(situation)}
+        if Ask.FETCH in asks:
+            assert situation.has_room or situation.forgets_all
+
+
+def test_nothing_is_acknowledged_unless_something_is_decided() -> None:
+    for situation in all_situations():
+        if not situation.has_decided:
+            assert {one.ask for one in RULES if one.applies(situation)} <= {Ask.FETCH}
+
+
+def test_nobody_who_waits_is_kept_waiting() -> None:
+    for situation in all_situations():
+        applying = [one.ask for one in RULES if one.applies(situation)]
+        if situation.has_decided and (situation.is_awaited or situation.is_refused):
+            assert Ask.SETTLE in applying
+        if situation.has_decided and situation.has_lingered:
+            assert Ask.SETTLE in applying or Ask.FETCH in applying
+        if situation.has_room and not situation.is_settled_soon:
+            assert Ask.FETCH in applying
+
+
+def test_the_table_in_the_docs_is_the_one_in_force() -> None:
+    rows = [("rule", "applies when", "request")]
+    for one in RULES:
+        first, *more = wrap(one.when, _WHEN)
+        rows += [(one.name, first, one.ask.value), *(("", line, "") for line in more)]
+    lines = [f"    {name:<12} | {when:<{_WHEN}} | {ask}".rstrip() for name, when, ask in rows]
+    lines.insert(1, f"    {'-' * 13}+{'-' * (_WHEN + 2)}+{'-' * 23}")
+    drawn = "\n".join(lines)
+    assert drawn in (request_rules.__doc__ or ""), drawn
