@@ -40,6 +40,8 @@ from kshare.state.lease import ACCEPT, RELEASE, Lease
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
 
+__all__ = ["ShareConsumer"]
+
 log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
