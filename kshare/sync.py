@@ -308,24 +308,25 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
 
     # Which deserializers make which records: see `kshare.ShareConsumer`.
 
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
-    ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
-    ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
-    ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
-    ) -> ShareConsumer[ShareRecord]: ...
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        return super().__new__(cls)
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+        ) -> ShareConsumer[ShareRecord]: ...
+        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
 
 
 class _Passage:

@@ -334,24 +334,25 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
     # the docs of options only where `__init__` has no overloads, and mypy goes by `__new__` only where `__init__` is
     # inherited.
 
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
-    ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
-    ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
-    ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
-    @overload
-    def __new__(
-        cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
-    ) -> ShareConsumer[ShareRecord]: ...
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        return super().__new__(cls)
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+        ) -> ShareConsumer[ShareRecord]: ...
+        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
 
 
 class ConsumerSource(NamedTuple):

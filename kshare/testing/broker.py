@@ -55,7 +55,7 @@ its partitions at once."""
 
 
 class Broker:
-    """A cluster of embedded nodes."""
+    """A Kafka cluster in this process. Options are listed in docs/testing.md."""
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         config = BrokerConfig.make(options)

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+_DEADLINE_S = 60
+
 
 class LanguageServer:
     """A server for files that import what is in `root`."""
@@ -35,8 +37,9 @@ class LanguageServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._ask("shutdown", {})
+        self._send({"method": "exit", "params": {}})
+        self._process.communicate(timeout=_DEADLINE_S)
 
     def open(self, path: Path) -> None:
         text = path.read_text(encoding="utf-8")
