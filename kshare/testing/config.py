@@ -62,7 +62,7 @@ class BrokerConfig:
         _check_map("topics", self.topics, int, 'topic names to numbers of partitions, such as {"orders": 1}')
         for topic, partitions in (self.topics or {}).items():
             if not is_topic_name(topic):
-                raise ConfigError(f"topics: {topic!r} is no name for a topic")
+                raise ConfigError(f"topics: {topic!r} is not a valid topic name")
             if partitions < 1:
                 raise ConfigError(f"topics: {topic!r} must have 1 partition or more, not {partitions}")
         _check_map("settings", self.settings, str, 'names to strings, such as {"num.partitions": "3"}')

@@ -26,7 +26,7 @@ from kshare.testing import Broker
         ({"topics": {"orders": "3"}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": True}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": 0}}, "topics: 'orders' must have 1 partition or more, not 0"),
-        ({"topics": {"or ders": 1}}, "topics: 'or ders' is no name for a topic"),
+        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name"),
         ({"nodes": 0}, "nodes must be a whole number above 0, not 0"),
         ({"nodes": "3"}, "nodes must be a whole number above 0, not '3'"),
         ({"nodes": None}, "nodes must be a whole number above 0, not None"),
