@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kshare.client.deserialize import ReadRecord
     from kshare.client.deserialize import TypedBatch as ShareBatch
     from kshare.client.observer import Settled
+    from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
 
 __all__ = [
@@ -43,9 +44,11 @@ __all__ = [
     "AuthenticationFailed",
     "BrokerError",
     "CaptureError",
+    "ClientOptions",
     "ConfigError",
     "ConnectionLost",
     "ConsumerClosed",
+    "ConsumerOptions",
     "CorruptBatchError",
     "DecodeError",
     "DeserializationFailed",
@@ -63,6 +66,8 @@ __all__ = [
 
 _LATE = {
     "AdminClient": "kshare.admin.client",
+    "ClientOptions": "kshare.client.options",
+    "ConsumerOptions": "kshare.client.options",
     "ReadRecord": "kshare.client.deserialize",
     "Settled": "kshare.client.observer",
     "ShareBatch": "kshare.client.record",
@@ -81,3 +86,8 @@ if not TYPE_CHECKING:  # else any name would pass for one of ours
         if name not in _LATE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """With what hasn't been loaded yet."""
+    return sorted({*globals(), *__all__, "__version__"})

@@ -4,6 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "AcknowledgeError",
+    "AuthenticationFailed",
+    "BrokerError",
+    "CaptureError",
+    "ConfigError",
+    "ConnectionLost",
+    "ConsumerClosed",
+    "CorruptBatchError",
+    "DecodeError",
+    "DeserializationFailed",
+    "EncodeError",
+    "FrameTooLarge",
+    "KshareError",
+    "NotAuthorized",
+    "RequestTimedOut",
+    "UnreadableAnswer",
+    "Unsupported",
+]
+
 
 class KshareError(Exception):
     """The root: `except KshareError` catches whatever this library raises on purpose."""

@@ -24,60 +24,38 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.consumer import Servers, TopicPartition
-from kshare.client.consumer import ShareConsumer as _Consumer
+from kshare.client.consumer import AsyncConsumer as _Consumer
+from kshare.client.consumer import Servers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.errors import ConsumerClosed, KshareError
+from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
+
+if TYPE_CHECKING:
+    from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
+
+__all__ = ["ShareConsumer"]
 
 log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
 _GATHER_S = 0.003
+_LOOK_S = 0.001
+"""The least that a wait for records takes: enough to take what is there."""
 
 
-class ShareConsumer(Generic[RecordT_co]):
-    """Options are those of `kshare.ShareConsumer`."""
+class BlockingConsumer(Generic[RecordT_co]):
+    """What `ShareConsumer` does."""
 
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[KeyT | None, ValueT | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        key_deserializer: Callable[[bytes], KeyT],
-        value_deserializer: Callable[[bytes], ValueT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[bytes | None, ValueT | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        value_deserializer: Callable[[bytes], ValueT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[KeyT | None, bytes | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        key_deserializer: Callable[[bytes], KeyT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ShareRecord], bootstrap_servers: Servers = None, **options: Any
-    ) -> None: ...
-    def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
-        self._consumer: _Consumer = _Consumer(bootstrap_servers, **options)
+    def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
+        self._consumer: _Consumer[Any] = _Consumer(bootstrap_servers, **options)
         self._stack: ExitStack | None = None
         self._closing = threading.Lock()
         """Held while one thread closes, so that others can wait for that."""
@@ -151,7 +129,7 @@ class ShareConsumer(Generic[RecordT_co]):
         """Record by record. A loop that was left goes on where it was left, after the record then at hand."""
         self._require_turn()
         self._give_back()
-        records = self._accepting() if self._consumer.is_implicit else self._walking()
+        records = self._accepting() if self.config.is_implicit else self._walking()
         return cast("Iterator[RecordT_co]", records)
 
     def _walking(self) -> Iterator[ShareRecord]:
@@ -204,13 +182,13 @@ class ShareConsumer(Generic[RecordT_co]):
             while True:
                 batch = self._in_hand = self._next_batch()
                 yield batch
-                if self._consumer.is_implicit:
+                if self.config.is_implicit:
                     self._desk.accept_batch(batch)
 
     def _give_back(self) -> None:
         """A new loop: the last one won't come back for what it had in hand."""
         left, self._in_hand = self._in_hand, None
-        if left is None or not self._consumer.is_implicit:
+        if left is None or not self.config.is_implicit:
             return
         self._desk.end()
         if isinstance(left, ShareBatch):
@@ -222,36 +200,79 @@ class ShareConsumer(Generic[RecordT_co]):
         """Wait until everything acknowledged so far is confirmed or refused; see `kshare.ShareConsumer.commit`."""
         return self._run(self._consumer.commit)
 
+    @property
+    def member_id(self) -> str:
+        """What the group calls this member, once the consumer is open."""
+        return self._consumer.member_id
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
+        return self._consumer.can_renew
+
     def subscribe(self, topics: Iterable[str]) -> None:
         """Want these topics from now on, and no others."""
+        self._call(lambda: self._consumer.subscribe(topics))
 
-        async def subscribe() -> None:
-            self._consumer.subscribe(topics)
+    def stop_acquiring(self) -> None:
+        """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
+        self._call(self._consumer.stop_acquiring)
 
-        self._run(subscribe)
+    def set_max_records(self, records: int) -> None:
+        """Hold at most so many records from now on, instead of `max_records`. What is held already stays."""
+        self._call(lambda: self._consumer.set_max_records(records))
+
+    @overload
+    def next_batch(self, timeout: None = None) -> TypedBatch[RecordT_co]: ...
+    @overload
+    def next_batch(self, timeout: float | None) -> TypedBatch[RecordT_co] | None: ...
+    def next_batch(self, timeout: float | None = None) -> TypedBatch[RecordT_co] | None:
+        """Records of one partition that were acquired together; what `batches` gives, without accepting anything.
+
+        None if there are none within `timeout` seconds; 0 doesn't wait.
+        """
+        if timeout is not None and (not isinstance(timeout, int | float) or not timeout >= 0):
+            raise ConfigError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
+        self._require_turn()
+        if self._iterating is None:
+            self._give_back()
+        return cast("TypedBatch[RecordT_co] | None", self._next_batch_within(timeout))
 
     def _next_batch(self) -> ShareBatch:
+        batch = self._next_batch_within(None)
+        assert batch is not None, "it waits as long as it takes"
+        return batch
+
+    def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
         """One that an interrupted call had fetched already comes first."""
         self._require_turn()
         if self._handed is None:
-            self._run(self._fetch)
+            self._run(lambda: self._fetch(timeout))
         batch, self._handed = self._handed, None
-        assert batch is not None, "fetched just now"
         return batch
 
-    async def _fetch(self) -> None:
+    async def _fetch(self, timeout: float | None) -> None:
         """In turn: an interrupt can come while a task is being started, and then nobody is there to cancel it."""
-        async with self._turn:
-            if self._handed is None:
-                batch = await self._consumer.next_batch()
-                batch.desk = self._desk
-                self._handed = batch
+        with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
+            async with self._turn:
+                if self._handed is None:
+                    batch = await self._consumer.next_batch()
+                    batch.desk = self._desk
+                    self._handed = batch
 
     def _require_other_thread(self, what: str) -> None:
         if threading.get_ident() == self._loop_thread:
             raise KshareError(
                 f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
             )
+
+    def _call(self, function: Callable[[], None]) -> None:
+        """In the loop's thread; see `_run`."""
+
+        async def call() -> None:
+            function()
+
+        self._run(call)
 
     def _run(self, function: Callable[[], Awaitable[ReturnT]]) -> ReturnT:
         """In the loop's thread, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
@@ -282,12 +303,38 @@ class ShareConsumer(Generic[RecordT_co]):
         )
 
 
+class ShareConsumer(BlockingConsumer[RecordT_co]):
+    """A member of a share group. Options are those of `kshare.ShareConsumer`."""
+
+    # Which deserializers make which records: see `kshare.ShareConsumer`.
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+        ) -> ShareConsumer[ShareRecord]: ...
+        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
+
+
 class _Passage:
     """How far a loop has come in a lease. The user's thread moves `passed`, the loop's everything else."""
 
     __slots__ = ("_batch", "_consumer", "_next", "passed")
 
-    def __init__(self, first: ShareRecord, consumer: _Consumer) -> None:
+    def __init__(self, first: ShareRecord, consumer: _Consumer[Any]) -> None:
         self._batch = first.batch
         self._consumer = consumer
         self._next = first.offset
@@ -301,7 +348,7 @@ class _Passage:
             lease.decide_if_held(offset, kind)
         lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
         if lost:
-            self._consumer.on_too_late(self._batch, lost)
+            source_of(self._consumer).on_too_late(self._batch, lost)
         self._next = max(self._next, last + 1)
 
     @property
@@ -315,12 +362,12 @@ _decide_if_held: _Decide = Lease.decide_if_held
 _accept: _Decide = _Passage.accept
 
 
-def _accept_batch(subject: tuple[_Consumer, ShareBatch], _offset: int, kind: int) -> None:
+def _accept_batch(subject: tuple[_Consumer[Any], ShareBatch], _offset: int, kind: int) -> None:
     consumer, batch = subject
     lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
     batch.lease.decide_held(kind)
     if lost:
-        consumer.on_too_late(batch, lost)
+        source_of(consumer).on_too_late(batch, lost)
 
 
 def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
@@ -333,7 +380,7 @@ class _Desk:
     Each is a function, what it is called on, an offset and a type: so thousands wait cheaply, in the order they came.
     """
 
-    def __init__(self, portal: BlockingPortal, consumer: _Consumer) -> None:
+    def __init__(self, portal: BlockingPortal, consumer: _Consumer[Any]) -> None:
         self._portal = portal
         self._consumer = consumer
         self._decided: deque[tuple[_Decide, Any, int, int]] = deque()

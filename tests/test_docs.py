@@ -43,6 +43,24 @@ def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
     run([sys.executable, "-W", "error", "-c", code])
 
 
+def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path) -> None:
+    for document in DOCUMENTS:
+        if document.name not in ("README.md", "consumer.md", "migrating.md", "testing.md"):
+            continue
+        code = "\n".join(text for language, text in blocks(document) if language == "python")
+        (tmp_path / f"{document.parent.name}_{document.stem}.py").write_text(code, encoding="utf-8")
+    files = map(str, sorted(tmp_path.iterdir()))
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_shell_blocks_hold_commands_that_there_are(document: Path) -> None:
     for language, text in blocks(document):

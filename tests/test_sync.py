@@ -20,6 +20,7 @@ from kshare import (
     ConsumerClosed,
     DeserializationFailed,
     KshareError,
+    ShareConsumer,
     sync,
 )
 from kshare.client.observer import Event, Finished, Settled
@@ -271,7 +272,7 @@ async def test_subscriptions_change_and_outcomes_are_told() -> None:
 
 async def test_errors_come_as_in_the_other_one(free_tcp_port: int) -> None:
     with pytest.raises(ConfigError, match="did you mean group"):
-        sync.ShareConsumer("localhost:9092", gruop="g")
+        sync.ShareConsumer("localhost:9092", gruop="g")  # type: ignore[call-overload]
     unopened = sync.ShareConsumer("localhost:9092", group="g", topics=["t"])
     with pytest.raises(KshareError, match="write `with ShareConsumer"):
         unopened.commit()
@@ -454,3 +455,76 @@ async def test_an_observer_that_closes_or_commits_is_told_so_even_while_closing(
         assert cluster.topics["t"].states == [ACCEPTED]
     assert told
     assert all("observers" in text or "was closed" in text for text in told), told
+
+
+async def test_it_has_what_the_other_one_has() -> None:
+    def public(kind: type[object]) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    assert public(sync.ShareConsumer) - {"config"} == public(ShareConsumer)
+
+
+async def test_one_batch_at_a_time_and_nothing_is_accepted_by_itself() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        first = consumer.next_batch(timeout=DEADLINE_S)
+        assert first is not None
+        assert first.values() == [b"0", b"1"]
+        next(iter(first)).accept()
+        assert consumer.next_batch(timeout=0.05) is None
+        assert consumer.next_batch(timeout=0) is None
+        consumer.commit()
+        with pytest.raises(ConfigError, match="timeout must be a number of seconds, 0 or more, not -1"):
+            consumer.next_batch(timeout=-1)
+
+    async with filled(2).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
+
+
+async def test_a_batch_that_comes_after_the_timeout_is_the_next_one() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        assert consumer.next_batch(timeout=0.05) is None
+        anyio.from_thread.run_sync(cluster.topics["t"].append, b"late")
+        assert consumer.next_batch().values() == [b"late"]
+
+    async with filled(0).running() as cluster:
+        await in_thread(work, cluster)
+
+
+async def test_to_ask_for_a_batch_gives_back_what_a_loop_left_and_not_what_one_has_in_hand() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            assert consumer.next_batch(timeout=0) is None
+            record.accept()  # still ours
+            break
+        for left in consumer:
+            assert left.offset == 1
+            break
+        again = consumer.next_batch()
+        assert [(record.offset, record.delivery_count) for record in again] == [(1, 2)]
+        again.accept()
+
+    async with filled(2).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED] * 2
+
+
+async def test_no_more_is_acquired_and_no_more_than_wanted_is_held() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        assert consumer.can_renew
+        assert consumer.member_id
+        with pytest.raises(ConfigError, match="max_records must be between 1 and 1000000, not 0"):
+            consumer.set_max_records(0)
+        consumer.set_max_records(1)
+        for record in consumer:
+            record.accept()
+            break
+        consumer.commit()
+        consumer.stop_acquiring()
+        consumer.commit()
+        anyio.from_thread.run_sync(cluster.topics["t"].append, b"more")
+        assert consumer.next_batch(timeout=0.05) is None
+
+    async with filled(1).running() as cluster:
+        await in_thread(work, cluster)
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]

@@ -22,3 +22,8 @@ def __getattr__(name: str) -> Any:
     if name != "AdminClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("kshare.admin.client"), name)
+
+
+def __dir__() -> list[str]:
+    """With what hasn't been loaded yet."""
+    return sorted({*globals(), *__all__})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from kshare.admin import configs, groups, offsets, topics
 from kshare.admin.config import admin_settings
@@ -29,11 +29,16 @@ from kshare.admin.routing import Router
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 
+if TYPE_CHECKING:
+    from kshare.client.options import ClientOptions
+
 
 class AdminClient:
-    """Options are those of ShareConsumer that are about the connection; Kafka's dotted names are understood."""
+    """Manages share groups. Options are those that every client takes; Kafka's dotted names are understood."""
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ClientOptions]
+    ) -> None:
         self._settings = admin_settings(bootstrap_servers, options)
         self._pool: Pool | None = None
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kshare.client.config import CONNECTION_OPTIONS
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import understand
 from kshare.errors import ConfigError
-from kshare.net.settings import NetSettings
+from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
-OPTIONS = ("bootstrap_servers", "client_id", "request_timeout", *CONNECTION_OPTIONS)
+OPTIONS = ("bootstrap_servers", *CLIENT_OPTIONS)
 
 
 def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]) -> NetSettings:

@@ -5,6 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+__all__ = [
+    "ConfigEntry",
+    "GroupDescription",
+    "GroupListing",
+    "Member",
+    "OffsetReset",
+    "PartitionOffset",
+    "PartitionProgress",
+    "TopicListing",
+    "TopicPartition",
+]
+
 TopicPartition: TypeAlias = tuple[str, int]
 
 

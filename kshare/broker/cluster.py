@@ -315,8 +315,12 @@ class Cluster:
                 partition.log.limits = limits
 
 
+def is_topic_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
 def check_topic_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name in (".", ".."):
+    if not is_topic_name(name):
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
 
 

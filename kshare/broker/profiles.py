@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-DEFAULT_RELEASE = "4.4"
+Release = Literal["4.1", "4.3", "4.4"]
+RELEASES: tuple[Release, ...] = get_args(Release)
+DEFAULT_RELEASE: Release = "4.4"
 
 _VERSIONS_OF_4_4 = {
     0: (0, 13),  # Produce

@@ -5,63 +5,72 @@ Decides what is allowed and what is left out means. Every refusal says what to w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from kshare.client.deserialize import Deserializer, OnPoison
 from kshare.client.kafka_names import understand
 from kshare.client.observer import Observer, OnSettled
 from kshare.errors import ConfigError
-from kshare.net.settings import NetSettings, Security
+from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
 
 MOST_BYTES = 64 * 1024 * 1024
+_GIVEN_AS_FUNCTION = {"given as": "Callable[[bytes], Any] | None"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """Durations are seconds. `make` builds it from what users write."""
+    """A consumer's options, checked and complete. Durations are seconds. `make` builds it from what users pass.
+
+    Names, types, defaults and docstrings here are those of the public options: `python -m tools.options` writes
+    `client/options.py` and the table in docs/consumer.md from them.
+    """
 
     bootstrap_servers: str
-    """host:port, several parted by commas."""
+    """Brokers to connect to first: "host:port", comma-separated, or a list of them."""
     group: str
-    topics: tuple[str, ...] = ()
+    """The share group to join."""
+    topics: tuple[str, ...] = field(metadata={"given as": "str | Iterable[str]"})
+    """The topics to subscribe to: one name or several."""
     acknowledgement: Acknowledgement = "implicit"
-    """implicit: accepted when the loop comes back for the next. explicit: nothing is settled without your word."""
+    """Whether a loop accepts a record by asking for the next one ("implicit"), or you acknowledge each ("explicit")."""
     acquire: Acquire = "auto"
-    """batches: whole batches of the producer's, so a few more than were asked for. records: exactly so many (from Kafka
-    4.2 on). auto: batches where your code is quick, records where it is slow."""
+    """What brokers acquire. "batches": whole batches of the producer, which may be more than was asked for. "records":
+    at most as many records as were asked for (Kafka 4.2 and later). "auto": batches while your code is fast, records
+    while it is slow."""
     max_records: int = 20_000
-    """The most records to hold at once. Fewer are, if your code gets through fewer in a quarter of a second."""
+    """The most records to hold at once. Fewer are held if your code processes fewer in a quarter of a second."""
     max_bytes: int = MOST_BYTES
-    """The most bytes of records to hold at once; no fetch asks for more than is left of it. A batch that is larger
-    comes alone, when nothing else is held."""
+    """The most bytes of records to hold at once; no fetch asks for more than what is left of it. A larger batch is
+    fetched alone, when nothing else is held."""
     renew_leases: bool = True
-    """Keep the lock of records that your code still works on (brokers from Kafka 4.2 on)."""
-    longest_lease: float = 300.0
-    """How long a record may be kept by renewing before it is given up."""
-    key_deserializer: Deserializer | None = None
-    """A function of bytes; a key that there isn't stays None."""
-    value_deserializer: Deserializer | None = None
+    """Renew the acquisition lock of records that your code is still processing (Kafka 4.2 and later)."""
+    max_lease_seconds: float = 300.0
+    """How long a record may be kept by renewing its lock. After that the lock is left to expire."""
+    key_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
+    """Turns the bytes of a key into an object of yours. A null key stays None."""
+    value_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
+    """Turns the bytes of a value into an object of yours. A null value stays None."""
     on_poison: OnPoison = "raise"
-    """When a deserializer raises. raise: DeserializationFailed to your loop. reject, release: settled so, and logged.
-
-    To raise is the default since it alone loses nothing when it is the deserializer that is wrong: the others would
-    run through a whole topic before anybody looks.
+    """What happens to a record whose deserializer raises. "raise": your loop gets DeserializationFailed. "reject" and
+    "release": the record is acknowledged that way and logged. Only "raise" loses nothing if the deserializer is wrong.
     """
     on_settled: OnSettled | None = None
-    """Called with the outcome of acknowledgements, confirmed or refused, when the broker's word comes."""
+    """Called with the outcome of acknowledgements, confirmed or refused, when the broker answers."""
     observer: Observer | None = None
-    """Called with every event: see kshare.client.observer."""
+    """Called with every event of `kshare.client.observer`."""
     client_id: str = "kshare"
     rack: str | None = None
+    """The rack this consumer is in, for the brokers' assignment."""
     request_timeout: float = 30.0
     close_timeout: float = 10.0
+    """How many seconds closing may take: sending acknowledgements, releasing records, leaving the group."""
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """TLS, SASL and the pace of connecting. Users give these one by one, like all others: see kshare.net.settings."""
+    """Options about TLS, SASL and connecting. Users pass these one by one, like all others: see kshare.net.settings."""
 
     @classmethod
     def make(
@@ -86,6 +95,10 @@ class ConsumerConfig:
         config = cls(**values, connection=connection)
         config._check()
         return config
+
+    @property
+    def is_implicit(self) -> bool:
+        return self.acknowledgement == "implicit"
 
     def net_settings(self) -> NetSettings:
         """What `net` is told; refuses what makes no sense together."""
@@ -115,11 +128,10 @@ class ConsumerConfig:
                 raise ConfigError(
                     f"{name} must be {' or '.join(map(repr, allowed))}, not {getattr(self, name)!r}"
                 )
-        if not _is_number(self.max_records) or not 1 <= self.max_records <= 1_000_000:
-            raise ConfigError(f"max_records must be between 1 and 1000000, not {self.max_records!r}")
+        check_max_records(self.max_records)
         if type(self.max_bytes) is not int or not 1 <= self.max_bytes < 2**63:
             raise ConfigError(f"max_bytes must be a number of bytes above 0, not {self.max_bytes!r}")
-        for name in ("longest_lease", "request_timeout", "close_timeout"):
+        for name in ("max_lease_seconds", "request_timeout", "close_timeout"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= 86_400:
                 raise ConfigError(
@@ -130,6 +142,8 @@ class ConsumerConfig:
                 raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
         if not isinstance(self.renew_leases, bool):
             raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
+        if self.rack is not None and not isinstance(self.rack, str):
+            raise ConfigError(f"rack must be a string, not {self.rack!r}")
 
 
 _LONGEST_STRING = 2**15 - 1
@@ -138,27 +152,26 @@ _EXAMPLES = {
     "group": 'group="orders"',
     "topics": 'topics=["orders"]',
 }
-CONNECTION_OPTIONS = (
-    *(one.name for one in fields(Security)),
-    "connect_timeout",
-    "backoff_min",
-    "backoff_max",
-    "max_response_bytes",
-)
-"""What is about the connection alone; an AdminClient takes these too."""
-OPTIONS = (*(one.name for one in fields(ConsumerConfig) if one.name != "connection"), *CONNECTION_OPTIONS)
-"""Whatever may be given, Kafka's names aside."""
+_OWN = tuple(one.name for one in fields(ConsumerConfig) if one.name != "connection")
+CONNECTION_OPTIONS = tuple(name for name in CLIENT_OPTIONS if name not in _OWN)
+"""Options that are passed on to `net` as they are."""
+OPTIONS = (*_OWN, *CONNECTION_OPTIONS)
+"""Every option of a consumer, without Kafka's names."""
 
 
 def topic_names(value: object) -> tuple[str, ...]:
     """One name, or several; none twice."""
     if isinstance(value, str):
         return (value,)
-    if not isinstance(value, Sequence | set | frozenset) or not all(
-        isinstance(one, str) and one for one in value
-    ):
+    names: list[Any] = list(value) if isinstance(value, Iterable) else [None]
+    if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics must be a list of topic names, not {value!r}")
-    return tuple(dict.fromkeys(cast("Sequence[str]", value)))
+    return tuple(dict.fromkeys(names))
+
+
+def check_max_records(value: object) -> None:
+    if type(value) is not int or not 1 <= value <= 1_000_000:
+        raise ConfigError(f"max_records must be between 1 and 1000000, not {value!r}")
 
 
 def _is_number(value: object) -> bool:

@@ -11,17 +11,17 @@ return, an exception, cancellation), the record at hand is not accepted: closing
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import closing
 from threading import get_ident
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from kshare.client.background import Background
-from kshare.client.config import ConsumerConfig, topic_names
+from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
@@ -36,6 +36,9 @@ from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.state.leases import LeaseKeeper
 
+if TYPE_CHECKING:
+    from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
+
 log = logging.getLogger("kshare.client")
 
 TakenT = TypeVar("TakenT")
@@ -45,39 +48,10 @@ _RENEWING_VERSION = 2
 _STRETCH_S = 0.005
 
 
-class ShareConsumer(Generic[RecordT_co]):
-    """Options are those of `ConsumerConfig`; Kafka's dotted names are understood."""
+class AsyncConsumer(Generic[RecordT_co]):
+    """What `ShareConsumer` does."""
 
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[KeyT | None, ValueT | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        key_deserializer: Callable[[bytes], KeyT],
-        value_deserializer: Callable[[bytes], ValueT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[bytes | None, ValueT | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        value_deserializer: Callable[[bytes], ValueT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ReadRecord[KeyT | None, bytes | None]],
-        bootstrap_servers: Servers = None,
-        *,
-        key_deserializer: Callable[[bytes], KeyT],
-        **options: Any,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ShareConsumer[ShareRecord], bootstrap_servers: Servers = None, **options: Any
-    ) -> None: ...
-    def __init__(self, bootstrap_servers: Servers = None, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.net_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
@@ -135,7 +109,8 @@ class ShareConsumer(Generic[RecordT_co]):
                 require_share_groups(connection)
                 speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
                 keeper = LeaseKeeper(
-                    can_renew=self.config.renew_leases and speaks_renewal, longest_s=self.config.longest_lease
+                    can_renew=self.config.renew_leases and speaks_renewal,
+                    longest_s=self.config.max_lease_seconds,
                 )
                 holdings = Holdings(
                     most=self.config.max_records,
@@ -176,13 +151,13 @@ class ShareConsumer(Generic[RecordT_co]):
         Any number of tasks may loop over one consumer, each with an `async for` of its own: they share what is there.
         """
         self._held()
-        stream = RecordStream(self, self._shelf, is_implicit=self.is_implicit)
+        stream = RecordStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
     def batches(self) -> AsyncIterator[TypedBatch[RecordT_co]]:
         """Batch by batch: records of one partition that were acquired together."""
         self._held()
-        stream = BatchStream(self, self._shelf, is_implicit=self.is_implicit)
+        stream = BatchStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[TypedBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
@@ -238,13 +213,14 @@ class ShareConsumer(Generic[RecordT_co]):
         """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
         return self._opened().keeper.can_renew
 
-    def hold_at_most(self, records: int) -> None:
-        """So many from now on, instead of `max_records`. What is held stays."""
+    def set_max_records(self, records: int) -> None:
+        """Hold at most so many records from now on, instead of `max_records`. What is held already stays."""
+        check_max_records(records)
         holdings = self._held()
         holdings.pace.most = records
         holdings.changed.send()
 
-    def stretch(self) -> int:
+    def _stretch(self) -> int:
         """How many records may go by before everything else has to run again; what has expired by now is lost."""
         holdings = self._held()
         holdings.look_after_leases()
@@ -254,7 +230,7 @@ class ShareConsumer(Generic[RecordT_co]):
         """Records of one partition that were acquired together; what `batches` gives, without accepting anything."""
         return cast("TypedBatch[RecordT_co]", await self._in_turn(self._take_batch))
 
-    async def open_batch(self) -> None:
+    async def _open_batch(self) -> None:
         """Until there are records on the shelf that all record loops take from."""
         await self._in_turn(self._has_opened)
 
@@ -299,7 +275,7 @@ class ShareConsumer(Generic[RecordT_co]):
         holdings.look_after_leases()
         return take(holdings)
 
-    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+    def _on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
         self._opened().on_too_late(batch.lease, lost)
 
@@ -312,10 +288,6 @@ class ShareConsumer(Generic[RecordT_co]):
         if self._member.failure:
             raise self._member.failure
         await holdings.wait_for_arrival(self._member.speak)
-
-    @property
-    def is_implicit(self) -> bool:
-        return self.config.acknowledgement == "implicit"
 
     def _held(self) -> Holdings:
         holdings = self._opened()
@@ -334,6 +306,48 @@ class ShareConsumer(Generic[RecordT_co]):
                 f"the consumer of group {self.config.group!r} was closed: what it held is released; "
                 "open another one to go on"
             )
+
+
+class ShareConsumer(AsyncConsumer[RecordT_co]):
+    """A member of a share group. Options are listed in docs/consumer.md; Kafka's dotted names are understood."""
+
+    # Which deserializers make which records. Overloads of `__new__`, and in a class of its own, because editors show
+    # the docs of options only where `__init__` has no overloads, and mypy goes by `__new__` only where `__init__` is
+    # inherited.
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+        ) -> ShareConsumer[ShareRecord]: ...
+        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
+
+
+class ConsumerSource(NamedTuple):
+    """What loops over a consumer use of it beside its public surface: see `streams.Source`."""
+
+    next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
+    open_batch: Callable[[], Coroutine[Any, Any, None]]
+    stretch: Callable[[], int]
+    on_too_late: Callable[[ShareBatch, list[tuple[int, int]]], None]
+
+
+def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
+    """For the loops of this consumer, and for `kshare.sync`."""
+    return ConsumerSource(consumer.next_batch, consumer._open_batch, consumer._stretch, consumer._on_too_late)
 
 
 def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:

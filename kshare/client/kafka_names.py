@@ -221,7 +221,7 @@ NOT_OURS: dict[str, str] = {
     "enable.auto.commit": _NO_OFFSETS,
     "auto.commit.interval.ms": _NO_OFFSETS,
     "enable.auto.offset.store": _NO_OFFSETS,
-    "max.poll.interval.ms": "there is none: records are kept by renewing their leases, see longest_lease",
+    "max.poll.interval.ms": "there is none: records are kept by renewing their leases, see max_lease_seconds",
     "partition.assignment.strategy": "members of a share group share partitions: there is nothing to choose",
     "group.protocol": "leave it out: a share group has one protocol",
     "group.instance.id": "share groups have no static members: leave it out",

@@ -25,6 +25,27 @@ from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.state.session import AckRange
 from kshare.summary_log import SummaryLog
 
+__all__ = [
+    "Acquired",
+    "Answered",
+    "Assigned",
+    "Damaged",
+    "Event",
+    "Fetched",
+    "Finished",
+    "LeaseLost",
+    "LeaseRenewed",
+    "LossReason",
+    "Observer",
+    "OnSettled",
+    "Poisoned",
+    "Refused",
+    "SessionEnded",
+    "Settled",
+    "Skipped",
+    "Word",
+]
+
 log = logging.getLogger("kshare.client")
 
 Word = Literal["gap", "accept", "release", "reject", "renew"]

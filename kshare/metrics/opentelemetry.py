@@ -12,6 +12,8 @@ from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_
 from kshare.client.observer import Event
 from kshare.metrics.readings import METRICS, Kind, Metric, readings
 
+__all__ = ["OpenTelemetryObserver"]
+
 
 class OpenTelemetryObserver:
     """`meter` is the one of the global provider unless given. May be used from any thread, by many consumers."""

@@ -10,6 +10,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from kshare.client.observer import Event
 from kshare.metrics.readings import METRICS, Kind, Metric, readings
 
+__all__ = ["PrometheusObserver"]
+
 _SUFFIXES = {"s": "_seconds"}
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from kshare.errors import ConfigError
 from kshare.net.addresses import Address, parse_addresses
@@ -19,8 +19,9 @@ from kshare.protocol.frames import MAX_FRAME
 
 Token: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+MECHANISMS = get_args(Mechanism)
 NEEDS_EXTRA = "SASL needs kafka-python 3.0, whose mechanisms kshare uses: pip install 'kshare[sasl]'"
 
 _LONGEST_S = 86_400.0
@@ -33,23 +34,31 @@ class Security:
     """TLS and SASL. Secrets are in no repr."""
 
     tls: bool | ssl.SSLContext = False
-    """True for the system's authorities, or `ca_file`; or a context of your own, used as it is."""
+    """Encrypt connections. True trusts the system's certificate authorities, or those in `ca_file`. An SSLContext of
+    your own is used as it is."""
     ca_file: str | Path | None = None
-    """Whose certificates to believe (PEM) instead of those the system believes."""
+    """Certificate authorities to trust (PEM) instead of the system's."""
     cert_file: str | Path | None = None
-    """Our own certificate (PEM), where the broker asks for one; may hold the key as well."""
+    """The client certificate (PEM), if the broker asks for one. May contain the key too."""
     key_file: str | Path | None = None
+    """The key of the client certificate (PEM), if it isn't in `cert_file`."""
     key_password: str | None = field(default=None, repr=False)
+    """The password of the key."""
     check_hostname: bool = True
-    """Whether the broker's certificate must be for the host that we connect to."""
-    sasl_mechanism: str | None = None
+    """Whether the broker's certificate must be for the host that is connected to."""
+    sasl_mechanism: Mechanism | None = None
+    """How to log in. Needs the extra `kshare[sasl]`."""
     username: str | None = None
+    """The user, for PLAIN and SCRAM."""
     password: str | None = field(default=None, repr=False)
+    """The password, for PLAIN and SCRAM."""
     token: Token | None = field(default=None, repr=False)
-    """For OAUTHBEARER: gives a fresh token whenever asked. A plain function runs in a thread, so it may block."""
+    """For OAUTHBEARER: a function, plain or async, that returns a fresh token. A plain one runs in a thread, so it may
+    block."""
     kerberos_service_name: str = "kafka"
+    """For GSSAPI: the service name in the broker's principal."""
     kerberos_domain_name: str | None = None
-    """The host name in the broker's principal, where it isn't the one that we connect to."""
+    """For GSSAPI: the host name in the broker's principal, if it isn't the one that is connected to."""
 
     def __post_init__(self) -> None:
         self._check_tls()
@@ -116,36 +125,38 @@ class NetSettings:
     """Durations are seconds."""
 
     bootstrap: tuple[Address, ...]
-    client_id: str | None = "kshare"
+    client_id: str = "kshare"
+    """The name that brokers log, and count quotas by."""
     security: Security = field(default_factory=Security)
     connect_timeout: float = 10.0
-    """For all of it: TCP, TLS, versions, SASL."""
+    """How many seconds connecting may take: TCP, TLS, ApiVersions and SASL."""
     request_timeout: float = 30.0
-    """For requests that come with no deadline of their own."""
+    """How many seconds to wait for the answer to a request."""
     backoff_min: float = 0.05
-    """The pause after a failed connection; doubles with each further one, up to `backoff_max`."""
+    """How many seconds to wait after a failed connection. Doubles with each further failure, up to `backoff_max`."""
     backoff_max: float = 1.0
+    """The longest pause between attempts to connect, in seconds."""
     max_response_bytes: int = MAX_FRAME
+    """The largest response that is read, and the most that a fetch asks for. A single record batch that is larger makes
+    the consumer raise ConfigError, and uses up a delivery."""
 
     @classmethod
     def parse(cls, bootstrap: str | Iterable[str], **options: Any) -> Self:
         """From one flat set of options: those of this class and those of `Security`."""
-        own = {one.name for one in fields(cls)} - {"bootstrap", "security"}
-        secure = {one.name for one in fields(Security)}
         for name in options:
-            if name not in own | secure:
-                near = get_close_matches(name, own | secure, 1)
+            if name not in CLIENT_OPTIONS:
+                near = get_close_matches(name, CLIENT_OPTIONS, 1)
                 raise ConfigError(
                     f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else "")
                 )
-        security = Security(**{name: value for name, value in options.items() if name in secure})
-        rest = {name: value for name, value in options.items() if name in own}
+        security = Security(**{name: value for name, value in options.items() if name in _SECURITY})
+        rest = {name: value for name, value in options.items() if name not in _SECURITY}
         return cls(bootstrap=parse_addresses(bootstrap), security=security, **rest)
 
     def __post_init__(self) -> None:
         if not self.bootstrap:
             parse_addresses("")
-        if self.client_id is not None and not isinstance(self.client_id, str):
+        if not isinstance(self.client_id, str):
             raise ConfigError(f"client_id must be a string, not {self.client_id!r}")
         for name in ("connect_timeout", "request_timeout", "backoff_min", "backoff_max"):
             value = getattr(self, name)
@@ -162,6 +173,14 @@ class NetSettings:
             raise ConfigError(
                 f"max_response_bytes must be from {_SMALLEST_LIMIT} to {2**31 - 1}, not {limit!r}"
             )
+
+
+_SECURITY = tuple(one.name for one in fields(Security))
+CLIENT_OPTIONS = (
+    *(one.name for one in fields(NetSettings) if one.name not in ("bootstrap", "security")),
+    *_SECURITY,
+)
+"""Options that every client takes."""
 
 
 def _is_number(value: object) -> bool:

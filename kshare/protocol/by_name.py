@@ -10,6 +10,8 @@ from kshare.protocol import json_form, messages
 from kshare.protocol.message import Message
 from kshare.protocol.primitives import Buffer
 
+__all__ = ["UnknownMessageError", "decode", "encode", "from_json", "message_class", "to_json"]
+
 
 class UnknownMessageError(KshareError, LookupError):
     """No message of that name; the text suggests the nearest."""

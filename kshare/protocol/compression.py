@@ -19,6 +19,8 @@ import cramjam
 from kshare.errors import DecodeError
 from kshare.protocol.compression_bounds import lz4_bound, plain_lz4_blocks, snappy_bound, zstd_bound
 
+__all__ = ["DECOMPRESSED_LIMIT", "Compression", "compress", "decompress"]
+
 Buffer = bytes | bytearray | memoryview
 DecompressInto = Callable[[memoryview, bytearray], int]
 

@@ -20,6 +20,8 @@ from kshare.protocol.messages.request_header import RequestHeader
 from kshare.protocol.messages.response_header import ResponseHeader
 from kshare.protocol.primitives import Buffer
 
+__all__ = ["decode_request", "decode_response", "encode_request", "encode_response"]
+
 ResponseT = TypeVar("ResponseT", bound=Message)
 MessageT = TypeVar("MessageT", bound=Message)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 from kshare.errors import DecodeError, FrameTooLarge
 
+__all__ = ["MAX_FRAME", "FrameSplitter"]
+
 SIZE_BYTES = 4
 MAX_FRAME = 256 * 1024 * 1024
 """What a frame may have at most unless told otherwise: more than twice what a broker answers to a fetch of 100 MB."""

@@ -16,6 +16,8 @@ from kshare.protocol.checksum import crc32c
 from kshare.protocol.compression import Compression, compress
 from kshare.protocol.record_header import ControlType
 
+__all__ = ["BatchBuilder"]
+
 Buffer = bytes | bytearray | memoryview
 
 _BASE_OFFSET = struct.Struct(">q")

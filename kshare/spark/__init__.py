@@ -30,3 +30,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """With what hasn't been loaded yet."""
+    return sorted({*globals(), *__all__})

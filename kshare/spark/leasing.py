@@ -137,7 +137,7 @@ class Lease:
             topics=config.topics,
             acknowledgement="explicit",
             max_records=min(self._max_records, _MOST),
-            longest_lease=_LONGEST_S,
+            max_lease_seconds=_LONGEST_S,
             observer=self._on_event,
             client_id=config.client_id,
             rack=config.rack,

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from kshare.broker.clock import ManualClock
     from kshare.broker.faults import Fault, Faults, corrupt_records
     from kshare.testing.broker import Broker
+    from kshare.testing.options import BrokerOptions
 
-__all__ = ["Broker", "Fault", "Faults", "ManualClock", "corrupt_records"]
+__all__ = ["Broker", "BrokerOptions", "Fault", "Faults", "ManualClock", "corrupt_records"]
 
 _LATE = {
     "Broker": "kshare.testing.broker",
+    "BrokerOptions": "kshare.testing.options",
     "Fault": "kshare.broker.faults",
     "Faults": "kshare.broker.faults",
     "ManualClock": "kshare.broker.clock",
@@ -26,3 +28,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """With what hasn't been loaded yet."""
+    return sorted({*globals(), *__all__})

@@ -7,20 +7,18 @@ the test's thread and returns when it is done.
 from __future__ import annotations
 
 import atexit
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.broker.broker import Broker as State
-from kshare.broker.clock import Clock
-from kshare.broker.cluster import Partition
+from kshare.broker.cluster import Node, Partition, Topic
 from kshare.broker.faults import Faults
-from kshare.broker.profiles import DEFAULT_RELEASE
+from kshare.broker.refusal import Refusal
 from kshare.broker.running import Running, run
 from kshare.broker.security import Security
 from kshare.broker.settings import (
@@ -33,10 +31,12 @@ from kshare.broker.settings import (
 from kshare.errors import ConfigError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
+from kshare.testing.config import BrokerConfig
 
 if TYPE_CHECKING:
     from kshare.broker.metrics import Reading
     from kshare.broker.storage.folder import DataFolder
+    from kshare.testing.options import BrokerOptions
 
 T = TypeVar("T")
 
@@ -55,38 +55,27 @@ its partitions at once."""
 
 
 class Broker:
-    """A cluster of embedded nodes."""
+    """A Kafka cluster in this process. Options are listed in docs/testing.md."""
 
-    def __init__(
-        self,
-        *,
-        topics: Mapping[str, int] | None = None,
-        nodes: int = 1,
-        release: str = DEFAULT_RELEASE,
-        settings: Mapping[str, str] | None = None,
-        min_lock_ms: int | None = None,
-        auto_create_topics: bool | None = None,
-        clock: Clock | None = None,
-        data_dir: str | Path | None = None,
-        users: Mapping[str, str] | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        """`topics` maps names to numbers of partitions; `settings` are Kafka's broker settings.
-
-        `min_lock_ms` is the shortest record lock that a group may choose: 1,000 ms here, 15,000 in Kafka.
-        Topics are created when a client first asks for them, as Kafka does by default, unless `auto_create_topics`
-        is False. Both go before what `settings` says.
-        With `data_dir` everything is kept there, and found again by the next broker that is given it.
-        With `users` (name → password) clients log in by SASL PLAIN or SCRAM; with `tls` they encrypt.
-        """
-        chosen = {**QUICK_SETTINGS, **(settings or {}), **common_settings(min_lock_ms, auto_create_topics)}
-        self.state = State(nodes=nodes, clock=clock, settings=chosen, release=release)
-        """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
-        self.release = release
-        self._data_dir = data_dir
+    def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+        config = BrokerConfig.make(options)
+        chosen = {
+            **QUICK_SETTINGS,
+            **(config.settings or {}),
+            **common_settings(config.min_lock_ms, config.auto_create_topics),
+        }
+        try:
+            self.state = State(
+                nodes=config.nodes, clock=config.clock, settings=chosen, release=config.release
+            )
+            """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
+        except Refusal as error:
+            raise ConfigError(f"settings: {error.message}") from error
+        self.release = config.release
+        self._data_dir = config.data_dir
         self._folder: DataFolder | None = None
-        self._security = Security(tls, users or {})
-        self._topics = dict(topics or {})
+        self._security = Security(config.tls, config.users or {})
+        self._topics = dict(config.topics or {})
         self._portal_life: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
         self._life: AbstractContextManager[Running] | None = None
@@ -163,10 +152,12 @@ class Broker:
     # --- topics and groups
 
     def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        if type(partitions) is not int or partitions < 1:
+            raise ConfigError(f"partitions must be a whole number above 0, not {partitions!r}")
         self.call(lambda: self.state.cluster.create_topic(name, partitions, configs=settings))
 
     def delete_topic(self, name: str) -> None:
-        self.call(lambda: self.state.cluster.delete_topic(self.state.cluster.topics[name]))
+        self.call(lambda: self.state.cluster.delete_topic(self._topic(name)))
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
         """Such as {"share.auto.offset.reset": "earliest"}.
@@ -185,6 +176,7 @@ class Broker:
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         """Such as {"max.message.bytes": "2000"}."""
+        self.call(lambda: self._topic(topic))
         self._configure(Resource.TOPIC, topic, settings)
 
     def _configure(self, resource: Resource, name: str, settings: Mapping[str, str]) -> None:
@@ -205,14 +197,17 @@ class Broker:
         key: bytes | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Writes one batch of records without any client."""
-        headers, values = list(headers), list(values)
+        """Writes one batch of records without any client. The topic must exist: see `create_topic`."""
+        records = _checked_values(values)
+        if key is not None and not isinstance(key, bytes):
+            raise ConfigError(f"key must be bytes or None, not {key!r}")
+        headers = list(headers)
 
         def write() -> None:
             now = self.state.clock.now()
-            found = self.state.cluster.partition(topic, partition)
+            found = self._partition(topic, partition)
             batch = BatchBuilder()
-            for value in values:
+            for value in records:
                 batch.append(value, key=key, headers=headers, timestamp=now)
             found.log.append(batch.build(), now=now, leader_epoch=found.leader_epoch)
 
@@ -247,20 +242,55 @@ class Broker:
 
     def stop_node(self, number: int) -> None:
         """Node 1, 2, ... goes as if it had been killed; others lead and coordinate in its place."""
-        running, node = self._running, self.state.cluster.nodes[number]
+        running, node = self._running, self._node(number)
         if running is not None and self._portal is not None:
             self._portal.call(running.stop_node, node)
 
     def start_node(self, number: int) -> None:
         """A stopped node comes back, at its old address."""
-        running, node = self._running, self.state.cluster.nodes[number]
+        running, node = self._running, self._node(number)
         if running is not None and self._portal is not None:
             self._portal.call(running.start_node, node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Another node leads the partition from now on; the same one leads it anew."""
-        cluster = self.state.cluster
-        self.call(lambda: cluster.move_leader(cluster.partition(topic, partition), node))
+        leader = self._node(node).id
+        self.call(lambda: self.state.cluster.move_leader(self._partition(topic, partition), leader))
+
+    # --- names and numbers that a test gives
+
+    def _topic(self, name: str) -> Topic:
+        topics = self.state.cluster.topics
+        if name not in topics:
+            have = f"the broker has {', '.join(sorted(topics))}" if topics else "the broker has none"
+            raise ConfigError(f"topic {name!r} doesn't exist: {have}. Create it with create_topic")
+        return topics[name]
+
+    def _partition(self, topic: str, number: int) -> Partition:
+        partitions = self._topic(topic).partitions
+        if type(number) is not int or not 0 <= number < len(partitions):
+            raise ConfigError(
+                f"partition must be between 0 and {len(partitions) - 1} for topic {topic!r}, not {number!r}"
+            )
+        return partitions[number]
+
+    def _node(self, number: int) -> Node:
+        nodes = self.state.cluster.nodes
+        if number not in nodes:
+            raise ConfigError(f"node must be between 1 and {len(nodes)}, not {number!r}")
+        return nodes[number]
+
+
+def _checked_values(values: Iterable[bytes | None]) -> list[bytes | None]:
+    if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
+        raise ConfigError(f"values must be a list of bytes, one for each record, not {values!r}")
+    found = list(values)
+    if not found:
+        raise ConfigError("values is empty: give at least one record to produce")
+    for value in found:
+        if not isinstance(value, bytes | bytearray | memoryview | None):
+            raise ConfigError(f"values must be bytes, or None for a tombstone, not {value!r}")
+    return found
 
 
 def _records_of(partition: Partition) -> Iterable[Record]:

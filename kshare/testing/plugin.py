@@ -8,7 +8,7 @@ Installed with kshare; nothing is loaded before a test asks for one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,25 +40,36 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers(_MARKER))):
         if marker.args:
-            raise pytest.UsageError(f"{_MARKER}: options have names, {marker.args[0]!r} has none")
+            raise pytest.UsageError(
+                f"@pytest.mark.{_MARKER} takes options of kshare.testing.Broker by name, not {marker.args[0]!r}"
+            )
         options |= marker.kwargs
-    options["settings"] = settings | dict(options.get("settings", {}))
+    chosen = options.get("settings") or {}
+    # What isn't a mapping is refused with the other options.
+    options["settings"] = settings | dict(chosen) if isinstance(chosen, Mapping) else chosen
     return options
+
+
+def _broker(request: pytest.FixtureRequest, **defaults: Any) -> Broker:
+    from kshare.errors import ConfigError
+    from kshare.testing import Broker
+
+    options = defaults | _options(request)
+    try:
+        return Broker(**options)
+    except ConfigError as error:
+        raise pytest.UsageError(f"@pytest.mark.{_MARKER}, or {_INI} in the ini file: {error}") from None
 
 
 @pytest.fixture
 def kshare_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """An embedded broker; clients connect to `kshare_broker.bootstrap`."""
-    from kshare.testing import Broker
-
-    with Broker(**_options(request)) as broker:
+    with _broker(request) as broker:
         yield broker
 
 
 @pytest.fixture
 def kshare_cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """Three embedded nodes, whose leaders and coordinators can be moved and stopped."""
-    from kshare.testing import Broker
-
-    with Broker(**{"nodes": 3, **_options(request)}) as cluster:
+    with _broker(request, nodes=3) as cluster:
         yield cluster

@@ -34,7 +34,7 @@ def test_options_are_refused_with_what_to_write_instead(
 
 
 async def test_names_of_kafka_are_understood(kshare_broker: Broker) -> None:
-    pasted = {
+    pasted: dict[str, Any] = {
         "bootstrap.servers": kshare_broker.bootstrap,
         "security.protocol": "PLAINTEXT",
         "request.timeout.ms": "20000",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import anyio
 import pytest
@@ -41,7 +42,7 @@ async def test_a_consumer_that_was_not_opened_says_how() -> None:
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_connected(
-    servers: str, options: dict[str, object], message: str
+    servers: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         ShareConsumer(servers, **options)

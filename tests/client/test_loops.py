@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import KshareError, ShareConsumer
+from kshare import ConfigError, KshareError, ShareConsumer
+from kshare.protocol.messages import ShareFetchRequest
 from tests.client.test_group import DEADLINE_S, consumer, until
 from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
 
@@ -216,3 +217,24 @@ async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_
                 tasks.start_soon(one)
         await source.commit()
         assert cluster.topics["t"].states.count(ACCEPTED) == 3
+
+
+async def test_another_limit_holds_for_every_fetch_from_then_on() -> None:
+    async with filled(0).running() as cluster, consumer(cluster, "t", max_records=100) as source:
+        refused: list[Any] = [0, 1_000_001, "3", True]
+        for wrong in refused:
+            with pytest.raises(ConfigError, match="max_records must be between 1 and 1000000, not"):
+                source.set_max_records(wrong)
+        await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+        source.set_max_records(3)
+        before = len(cluster.asked(ShareFetchRequest))
+        cluster.topics["t"].append(*(b"%d" % number for number in range(120)))
+        seen = 0
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                seen += 1
+                if seen == 120:
+                    record.accept()
+                    break
+        asked = [request.max_records for request in cluster.asked(ShareFetchRequest)[before:]]
+        assert max(asked) == 3

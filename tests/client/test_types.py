@@ -19,7 +19,7 @@ async def records_are_typed_by_the_deserializers() -> None:
     async for keyed in ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=bytes.hex):
         assert_type(keyed.key, str | None)
         assert_type(keyed.value, bytes | None)
-    both = ShareConsumer("a:1", group="g", key_deserializer=bytes.hex, value_deserializer=int)
+    both = ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=bytes.hex, value_deserializer=int)
     async for record in both:
         assert_type(record.key, str | None)
         assert_type(record.value, int | None)
@@ -50,7 +50,7 @@ def so_they_are_without_an_event_loop() -> None:
         assert_type(plain, ShareRecord)
     for numbered in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int):
         assert_type(numbered.value, int | None)
-    for batch in kshare.sync.ShareConsumer("a:1", group="g", value_deserializer=int).batches():
+    for batch in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int).batches():
         assert_type([one.value for one in batch], list[int | None])
 
 

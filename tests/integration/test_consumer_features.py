@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 
-from kshare import DeserializationFailed, ShareConsumer
+from kshare import ConsumerOptions, DeserializationFailed, ShareConsumer
 from kshare.client.observer import Settled
 from kshare.metrics.prometheus import PrometheusObserver
 from tests.integration.conftest import FreshGroup, FreshTopic
@@ -73,13 +73,14 @@ async def test_poison_is_rejected_alone(
             raise ValueError(data)
         return int(data)
 
-    options = {"value_deserializer": read, "on_poison": "reject"}
-    async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic], **options) as source:
+    async with ShareConsumer(
+        kafka.bootstrap, group=group, topics=[topic], value_deserializer=read, on_poison="reject"
+    ) as source:
         assert await take(source, 16) == [n for n in range(20) if n % 5 != 3]
         assert set((await source.commit()).values()) == {None}
     produce(kafka, topic, 1, first=20)
-    async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic]) as source:
-        assert await take(source, 1) == [b"20"]
+    async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic]) as plain:
+        assert await take(plain, 1) == [b"20"]
 
 
 async def test_raised_poison_is_released_when_the_consumer_closes(
@@ -116,12 +117,14 @@ async def test_outcomes_and_metrics_agree_with_what_was_done(
         said.update(outcome.counts())
         errors.add(outcome.error)
 
-    options = {
+    options: ConsumerOptions = {
+        "group": group,
+        "topics": [topic],
         "acknowledgement": "explicit",
         "on_settled": settled,
         "observer": PrometheusObserver(registry),
     }
-    async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic], **options) as source:
+    async with ShareConsumer(kafka.bootstrap, **options) as source:
         seen = 0
         with anyio.fail_after(DEADLINE_S):
             async for record in source:

@@ -38,8 +38,9 @@ async def test_rule_2_an_error_of_a_whole_session_ends_its_connection_so_that_wh
 def test_rule_13_where_a_group_begins_is_no_option_of_a_consumer_and_the_refusal_says_whose(
     name: str,
 ) -> None:
+    pasted: dict[str, Any] = {name: "earliest"}
     with pytest.raises(ConfigError, match=r"share\.auto\.offset\.reset"):
-        ShareConsumer("localhost:9092", group="g", topics=["a"], **{name: "earliest"})
+        ShareConsumer("localhost:9092", group="g", topics=["a"], **pasted)
 
 
 async def test_rule_16_closing_settles_releases_ends_the_session_and_leaves() -> None:

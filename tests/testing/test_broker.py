@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
+from kshare.broker.profiles import RELEASES, Release
 from kshare.broker.refusal import Refusal
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
@@ -140,8 +141,8 @@ async def test_our_consumer_within_the_tests_own_event_loop() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("release", ["4.1", "4.3", "4.4"])
-async def test_every_release_that_it_can_be(release: str) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+async def test_every_release_that_it_can_be(release: Release) -> None:
     async with Broker(topics={"orders": 1}, release=release) as broker:
         broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
         broker.produce("orders", [b"a", b"b"])
@@ -158,7 +159,7 @@ async def test_every_release_that_it_can_be(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["4.1", "4.3"])
-def test_new_offsets_are_taken_and_forgotten_before_4_2(release: str) -> None:
+def test_new_offsets_are_taken_and_forgotten_before_4_2(release: Release) -> None:
     """As a real 4.1.2 does, whoever asks: no error, nothing said of any topic, nothing changed."""
     partitions = [alter_request.AlterShareGroupOffsetsRequestPartition(0, 2)]
     topics = [alter_request.AlterShareGroupOffsetsRequestTopic("orders", partitions)]

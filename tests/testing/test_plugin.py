@@ -82,3 +82,32 @@ def test_a_line_without_a_value_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "kshare_broker_settings: 'num.partitions' has no =" in done.stdout
+
+
+def test_a_marker_that_makes_no_sense_is_an_error_that_names_the_option(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "",
+        """
+import pytest
+
+@pytest.mark.kshare_broker(relase="4.1")
+def test_misspelt(kshare_broker): pass
+
+@pytest.mark.kshare_broker(release="4.2")
+def test_unknown(kshare_cluster): pass
+
+@pytest.mark.kshare_broker(settings=["num.partitions=3"])
+def test_list(kshare_broker): pass
+
+@pytest.mark.kshare_broker("4.1")
+def test_unnamed(kshare_broker): pass
+""",
+    )
+    assert done.returncode != 0
+    said = "@pytest.mark.kshare_broker, or kshare_broker_settings in the ini file: "
+    assert f"{said}there is no option 'relase'; did you mean release?" in done.stdout
+    assert f"{said}release must be '4.1' or '4.3' or '4.4', not '4.2'" in done.stdout
+    assert f"{said}settings must map names to strings" in done.stdout
+    assert "kshare_broker takes options of kshare.testing.Broker by name, not '4.1'" in done.stdout
+    assert "4 errors" in done.stdout

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kshare import sync
+from kshare import ConsumerOptions, sync
 from kshare.testing import Broker
 from tools.benches.traffic_files import write_segment
 from tools.kafka.ports import free_ports
@@ -81,8 +81,15 @@ def _member(bootstrap: str) -> Iterator[None]:
 
 
 def _work(bootstrap: str, holds: threading.Event, is_over: threading.Event) -> None:
-    options = {"acknowledgement": "explicit", "client_id": "truck-7", "max_records": 10, "acquire": "records"}
-    with sync.ShareConsumer(bootstrap, group=GROUP, topics=[TOPIC], **options) as consumer:
+    options: ConsumerOptions = {
+        "group": GROUP,
+        "topics": [TOPIC],
+        "acknowledgement": "explicit",
+        "client_id": "truck-7",
+        "max_records": 10,
+        "acquire": "records",
+    }
+    with sync.ShareConsumer(bootstrap, **options) as consumer:
         for settled, record in enumerate(consumer):
             if settled == _ORDERS // 2:
                 break

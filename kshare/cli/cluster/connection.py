@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -28,7 +28,7 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 class Cluster:
     def __init__(self, server: str | None, properties: Path | None, said: Iterable[str] = ()) -> None:
         """`said` are properties of the command line, name=value; they win over those of the file."""
-        self.options = _options(server, properties, said)
+        self.options: dict[str, Any] = {**_options(server, properties, said)}
 
     @property
     def settings(self) -> NetSettings:

@@ -47,7 +47,7 @@ class Plan:
     def options(self) -> dict[str, Any]:
         """Every record that is acquired and not shown has lost one of its deliveries. So few are held."""
         options: dict[str, Any] = {"max_records": 1, "acquire": "records"}
-        return options | ({"longest_lease": _LONGEST_PROMPT_S} if self.is_interactive else {})
+        return options | ({"max_lease_seconds": _LONGEST_PROMPT_S} if self.is_interactive else {})
 
 
 def word(reject: bool, release: bool) -> Word:
@@ -192,7 +192,7 @@ class Showing:
         ahead = 1 if is_slow else min(left, _AHEAD)
         if ahead != self._ahead:
             self._ahead = ahead
-            self._consumer.hold_at_most(ahead)
+            self._consumer.set_max_records(ahead)
 
     async def _hint(self) -> None:
         hint = await why_quiet(self._consumer.config)

@@ -105,7 +105,7 @@ async def redrive(
             group=group,
             topics=[topic],
             acknowledgement="explicit",
-            longest_lease=_LONGEST_LEASE_S,
+            max_lease_seconds=_LONGEST_LEASE_S,
         ) as consumer:
             is_complete = await _consume(router, consumer, run, ends, group)
             refused = [error for error in (await consumer.commit()).values() if error is not None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kshare import sync
+from kshare import ConsumerOptions, sync
 from kshare.cli.state.view import Picture, lines
 from kshare.state.share_records import Delivery, SharePartition, ShareState, StateRange
 from kshare.testing import Broker
@@ -36,8 +36,14 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settle(broker: Broker, count: int = 4) -> None:
     words = {1: "release", 3: "reject"}
-    options = {"acknowledgement": "explicit", "max_records": 1, "acquire": "records"}
-    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], **options) as consumer:
+    options: ConsumerOptions = {
+        "group": GROUP,
+        "topics": ["orders"],
+        "acknowledgement": "explicit",
+        "max_records": 1,
+        "acquire": "records",
+    }
+    with sync.ShareConsumer(broker.bootstrap, **options) as consumer:
         seen: set[int] = set()
         for record in consumer:
             if len(seen) == count:

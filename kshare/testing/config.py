@@ -1,0 +1,102 @@
+"""The embedded broker's options, checked: every refusal names the option and says what it must be.
+
+Kafka's own broker settings are checked where they are applied, by `kshare.broker.configs`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+from kshare.broker.clock import Clock
+from kshare.broker.cluster import is_topic_name
+from kshare.broker.profiles import DEFAULT_RELEASE, RELEASES, Release
+from kshare.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The options of `kshare.testing.Broker`. `make` builds it from what users pass."""
+
+    topics: Mapping[str, int] | None = None
+    """Topics to create, with their numbers of partitions: {"orders": 3}."""
+    nodes: int = 1
+    """How many nodes the cluster has."""
+    release: Release = DEFAULT_RELEASE
+    """The Kafka release to behave like."""
+    settings: Mapping[str, str] | None = None
+    """Kafka's own broker settings: {"group.share.max.size": "5"}."""
+    min_lock_ms: int | None = None
+    """The shortest record lock that a group may choose: 1,000 ms unless given, 15,000 in Kafka. Overrides
+    `settings`."""
+    auto_create_topics: bool | None = None
+    """Whether a topic is created when a client first asks for it, as Kafka does unless told otherwise. Overrides
+    `settings`."""
+    clock: Clock | None = None
+    """A `ManualClock` for tests that set the time themselves. The system's clock unless given."""
+    data_dir: str | Path | None = None
+    """A folder to keep everything in. The next broker that is given it continues from there."""
+    users: Mapping[str, str] | None = None
+    """Names and passwords. With them, clients must log in by SASL PLAIN or SCRAM."""
+    tls: ssl.SSLContext | None = None
+    """A server's context. With it, clients must encrypt."""
+
+    @classmethod
+    def make(cls, options: Mapping[str, Any]) -> Self:
+        """Refuses unknown options, and suggests the closest name."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                near = get_close_matches(name, names, 1)
+                raise ConfigError(
+                    f"there is no option {name!r}"
+                    + (f"; did you mean {near[0]}?" if near else f": the options are {', '.join(names)}")
+                )
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        _check_map("topics", self.topics, int, 'topic names to numbers of partitions, such as {"orders": 1}')
+        for topic, partitions in (self.topics or {}).items():
+            if not is_topic_name(topic):
+                raise ConfigError(f"topics: {topic!r} is not a valid topic name")
+            if partitions < 1:
+                raise ConfigError(f"topics: {topic!r} must have 1 partition or more, not {partitions}")
+        _check_map("settings", self.settings, str, 'names to strings, such as {"num.partitions": "3"}')
+        _check_map("users", self.users, str, 'names to passwords, such as {"alice": "secret"}')
+        if self.release not in RELEASES:
+            raise ConfigError(f"release must be {_any_of(RELEASES)}, not {self.release!r}")
+        for name in ("nodes", "min_lock_ms"):
+            number = getattr(self, name)
+            if not (number is None and name == "min_lock_ms") and (type(number) is not int or number < 1):
+                raise ConfigError(f"{name} must be a whole number above 0, not {number!r}")
+        for name, kinds, wanted in (
+            ("auto_create_topics", bool, "True or False"),
+            ("clock", Clock, "a clock, such as kshare.testing.ManualClock()"),
+            ("data_dir", str | Path, "the path of a folder"),
+            ("tls", ssl.SSLContext, "an ssl.SSLContext"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kinds):
+                raise ConfigError(f"{name} must be {wanted}, not {value!r}")
+
+
+def _check_map(name: str, given: object, kind: type, wanted: str) -> None:
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or not all(
+        isinstance(key, str) and type(value) is kind for key, value in given.items()
+    ):
+        raise ConfigError(f"{name} must map {wanted}, not {_shown(name, given)}")
+
+
+def _shown(name: str, given: object) -> str:
+    """Passwords are in no error."""
+    return type(given).__name__ if name == "users" else repr(given)
+
+
+def _any_of(choices: tuple[str, ...]) -> str:
+    return " or ".join(map(repr, choices))

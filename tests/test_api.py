@@ -1,0 +1,70 @@
+"""docs/api.md lists every public name, and none that there isn't."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from kshare import sync
+from kshare.admin.client import AdminClient
+from kshare.client.consumer import ShareConsumer
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.testing import Broker
+
+ROOT = Path(__file__).parents[1]
+NAME = re.compile(r"`([A-Za-z_]+)`")
+PARTS = re.split(r"^## `(.*)`$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+SECTIONS = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
+CLASSES = {"ShareConsumer": ShareConsumer, "AdminClient": AdminClient, "Broker": Broker}
+ON_INSTANCES = {"config", "release", "state"}
+"""Public attributes that `dir` of the class doesn't know."""
+
+
+def listed(section: str) -> list[str]:
+    """The names in the first column of the section's table."""
+    rows = [line.split(" | ")[0] for line in SECTIONS[section].splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in NAME.findall(row)]
+
+
+def public_modules() -> list[str]:
+    """Those that say what is public in them."""
+    files = [
+        path for path in (ROOT / "kshare").rglob("*.py") if "__all__ = [" in path.read_text(encoding="utf-8")
+    ]
+    names = [path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in files]
+    return sorted(name.removesuffix(".__init__") for name in names)
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_every_public_name_of_a_module_is_listed_once(module: str) -> None:
+    assert sorted(listed(module)) == sorted(import_module(module).__all__)
+
+
+def test_every_section_is_a_module_or_a_class() -> None:
+    assert set(SECTIONS) == {*public_modules(), *CLASSES, "ShareRecord", "ShareBatch", "kshare.protocol"}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_member_of_a_class_is_listed_once(name: str) -> None:
+    members = {member for member in dir(CLASSES[name]) if not member.startswith("_")}
+    assert sorted(set(listed(name)) - ON_INSTANCES - {"with"}) == sorted(members)
+
+
+def test_records_and_batches_have_what_is_listed() -> None:
+    assert [name for name in listed("ShareRecord") if not hasattr(ShareRecord, name)] == []
+    assert [name for name in listed("ShareBatch") if not hasattr(ShareBatch, name)] == []
+
+
+def test_no_consumer_shows_what_is_internal() -> None:
+    internal = {"stretch", "is_implicit", "on_too_late", "open_batch", "hold_at_most"}
+    assert internal & {*dir(ShareConsumer), *dir(sync.ShareConsumer)} == set()
+
+
+@pytest.mark.parametrize("module", ["kshare", "kshare.admin", "kshare.spark", "kshare.testing"])
+def test_dir_lists_names_that_are_loaded_when_they_are_used(module: str) -> None:
+    loaded = import_module(module)
+    assert set(loaded.__all__) <= set(dir(loaded))
+    assert [name for name in loaded.__all__ if getattr(loaded, name) is None] == []

@@ -1,0 +1,105 @@
+"""Arguments that make no sense are refused by name, before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kshare import ConfigError
+from kshare.testing import Broker
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"relase": "4.1"}, "there is no option 'relase'; did you mean release?"),
+        ({"x": 1}, "there is no option 'x': the options are topics, nodes, release, settings, min_lock_ms"),
+        ({"release": "4.2"}, "release must be '4.1' or '4.3' or '4.4', not '4.2'"),
+        ({"release": 4.1}, "release must be '4.1' or '4.3' or '4.4', not 4.1"),
+        (
+            {"topics": ["orders"]},
+            'topics must map topic names to numbers of partitions, such as {"orders": 1}',
+        ),
+        ({"topics": "orders"}, "topics must map topic names to numbers of partitions"),
+        ({"topics": {"orders": "3"}}, "topics must map topic names to numbers of partitions"),
+        ({"topics": {"orders": True}}, "topics must map topic names to numbers of partitions"),
+        ({"topics": {"orders": 0}}, "topics: 'orders' must have 1 partition or more, not 0"),
+        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name"),
+        ({"nodes": 0}, "nodes must be a whole number above 0, not 0"),
+        ({"nodes": "3"}, "nodes must be a whole number above 0, not '3'"),
+        ({"nodes": None}, "nodes must be a whole number above 0, not None"),
+        ({"settings": ["num.partitions=3"]}, "settings must map names to strings, such as"),
+        ({"settings": {"num.partitions": 3}}, "settings must map names to strings, such as"),
+        ({"settings": {"num.partition": "3"}}, "settings: Unknown broker config name: num.partition"),
+        ({"settings": {"num.partitions": "x"}}, "settings: Invalid value x for configuration num.partitions"),
+        ({"min_lock_ms": 0}, "min_lock_ms must be a whole number above 0, not 0"),
+        ({"min_lock_ms": 0.5}, "min_lock_ms must be a whole number above 0, not 0.5"),
+        ({"auto_create_topics": "no"}, "auto_create_topics must be True or False, not 'no'"),
+        ({"clock": 5}, "clock must be a clock, such as kshare.testing.ManualClock(), not 5"),
+        ({"data_dir": 5}, "data_dir must be the path of a folder, not 5"),
+        ({"users": ["alice"]}, 'users must map names to passwords, such as {"alice": "secret"}, not list'),
+        ({"users": {"alice": b"hush"}}, "users must map names to passwords"),
+        ({"tls": True}, "tls must be an ssl.SSLContext, not True"),
+    ],
+)
+def test_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Broker(**options)
+    assert str(refused.value).startswith(message)
+    assert "hush" not in str(refused.value)
+
+
+def test_options_that_were_left_out_may_be_none() -> None:
+    options: dict[str, Any] = dict.fromkeys(("topics", "settings", "min_lock_ms", "clock", "users", "tls"))
+    with Broker(**options) as broker:
+        broker.create_topic("orders")
+        assert broker.records("orders") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda broker: broker.produce("ordres", [b"1"]),
+            "topic 'ordres' doesn't exist: the broker has orders, returns. Create it with create_topic",
+        ),
+        (
+            lambda broker: broker.produce("orders", [b"1"], partition=2),
+            "partition must be between 0 and 1 for topic 'orders', not 2",
+        ),
+        (lambda broker: broker.produce("orders", []), "values is empty: give at least one record to produce"),
+        (
+            lambda broker: broker.produce("orders", b"one"),
+            "values must be a list of bytes, one for each record, not b'one'",
+        ),
+        (
+            lambda broker: broker.produce("orders", ["one"]),
+            "values must be bytes, or None for a tombstone, not 'one'",
+        ),
+        (lambda broker: broker.produce("orders", [b"1"], key="k"), "key must be bytes or None, not 'k'"),
+        (lambda broker: broker.delete_topic("ordres"), "topic 'ordres' doesn't exist"),
+        (lambda broker: broker.set_topic_config("ordres", {}), "topic 'ordres' doesn't exist"),
+        (
+            lambda broker: broker.create_topic("orders", "3"),
+            "partitions must be a whole number above 0, not '3'",
+        ),
+        (lambda broker: broker.stop_node(2), "node must be between 1 and 1, not 2"),
+        (lambda broker: broker.start_node("1"), "node must be between 1 and 1, not '1'"),
+        (lambda broker: broker.move_leader("orders", 0, 5), "node must be between 1 and 1, not 5"),
+        (lambda broker: broker.move_leader("orders", 9, 1), "partition must be between 0 and 1 for topic"),
+        (lambda broker: broker.move_leader("ordres", 0, 1), "topic 'ordres' doesn't exist"),
+    ],
+)
+def test_what_calls_are_given(call: Callable[[Broker], None], message: str) -> None:
+    with Broker(topics={"orders": 2, "returns": 1}) as broker:
+        with pytest.raises(ConfigError) as refused:
+            call(broker)
+        assert str(refused.value).startswith(message)
+        assert broker.records("orders") == []
+
+
+def test_a_broker_without_topics_says_so() -> None:
+    with Broker() as broker, pytest.raises(ConfigError, match="'orders' doesn't exist: the broker has none"):
+        broker.produce("orders", [b"1"])

@@ -1,0 +1,54 @@
+"""Options are defined once, in the config dataclasses: what is derived from these is up to date."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import pytest
+
+from kshare.admin.config import OPTIONS as ADMIN_OPTIONS
+from kshare.client.config import OPTIONS, ConsumerConfig
+from kshare.client.options import AnyOptions, ClientOptions, ConsumerOptions
+from kshare.net.settings import CLIENT_OPTIONS, NetSettings
+from kshare.testing.config import BrokerConfig
+from kshare.testing.options import BrokerOptions
+from tools.options import BROKER, CLIENT, CONSUMER, Option, options_of, outdated, table
+
+
+def test_typed_dicts_and_tables_say_what_the_dataclasses_say() -> None:
+    assert list(outdated()) == [], "run `python -m tools.options`"
+
+
+def test_what_is_checked_at_run_time_is_what_type_checkers_know() -> None:
+    assert {"bootstrap_servers", *get_type_hints(AnyOptions)} == set(OPTIONS)
+    assert {"bootstrap_servers", *get_type_hints(ClientOptions)} == set(ADMIN_OPTIONS)
+    assert set(get_type_hints(ClientOptions)) == set(CLIENT_OPTIONS)
+    assert set(get_type_hints(BrokerOptions)) == set(options_of(BrokerConfig))
+    assert ConsumerOptions.__required_keys__ == {"group", "topics"}
+
+
+@pytest.mark.parametrize("option", [*CONSUMER, *CLIENT, *BROKER], ids=lambda option: str(option.name))
+def test_every_option_has_docs_in_sentences(option: Option) -> None:
+    assert option.docs.endswith("."), option.docs
+    assert option.docs[0].isupper(), option.docs
+
+
+def test_a_default_that_stands_in_two_dataclasses_is_the_same() -> None:
+    consumer, client = options_of(ConsumerConfig), options_of(NetSettings)
+    shared = consumer.keys() & client.keys()
+    assert shared == {"client_id", "request_timeout"}
+    assert {name: consumer[name].default for name in shared} == {
+        name: client[name].default for name in shared
+    }
+
+
+def a_row(default: Any, name: str = "some") -> str:
+    return table([Option(name, "int | None", default, "A | B.")]).splitlines()[-1]
+
+
+def test_tables_show_defaults_as_python_has_them() -> None:
+    assert a_row(20_000) == "| `some` | `int \\| None` | `20_000` | A \\| B. |"
+    assert a_row("x") == '| `some` | `int \\| None` | `"x"` | A \\| B. |'
+    assert a_row(True) == "| `some` | `int \\| None` | `True` | A \\| B. |"
+    assert a_row(None) == "| `some` | `int \\| None` |  | A \\| B. |"
+    assert a_row(2**21, "most_bytes") == "| `most_bytes` | `int \\| None` | `2 MiB` | A \\| B. |"

@@ -1,0 +1,247 @@
+"""Writes what is derived from the config dataclasses: the TypedDicts that editors read, and tables of options in docs.
+
+    python -m tools.options     rewrites the files that are out of date, and names them
+
+The dataclasses hold each option once: name, type, default, docstring. Decides how a TypedDict and a table show these.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from kshare.broker.profiles import Release
+from kshare.client.config import Acknowledgement, Acquire, ConsumerConfig
+from kshare.client.deserialize import OnPoison
+from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
+from kshare.testing.config import BrokerConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+_WIDTH = 120
+
+_CLIENT_HEAD = '''"""Options of consumers and administrators, as type checkers and editors see them.
+
+Written by `python -m tools.options` from the dataclasses in net/settings.py and client/config.py: change them there.
+"""
+
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Generic, Required, TypedDict
+
+from kshare.client.config import Acknowledgement, Acquire
+from kshare.client.deserialize import KeyT, OnPoison, ValueT
+from kshare.client.observer import Observer, OnSettled
+from kshare.net.settings import Mechanism, Token
+'''
+
+_BROKER_HEAD = '''"""Options of the embedded broker, as type checkers and editors see them.
+
+Written by `python -m tools.options` from the dataclass in testing/config.py: change them there.
+"""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from kshare.broker.clock import Clock
+from kshare.broker.profiles import Release
+'''
+
+_DESERIALIZERS = ("key_deserializer", "value_deserializer")
+_CHOICES = {
+    "Acknowledgement": Acknowledgement,
+    "Acquire": Acquire,
+    "Mechanism": Mechanism,
+    "OnPoison": OnPoison,
+    "Release": Release,
+}
+_LITERAL = re.compile("|".join(_CHOICES))
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    type: str
+    default: Any
+    """MISSING for those that have to be given."""
+    docs: str
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+    @property
+    def default_text(self) -> str:
+        """As docs show it; empty for what must be given and for options that are off."""
+        if self.is_required or self.default is None:
+            return ""
+        if self.name.endswith("_bytes"):
+            return f"{self.default >> 20} MiB"
+        return f"{self.default:_}" if type(self.default) is int else repr(self.default).replace("'", '"')
+
+
+def options_of(config: type[Any]) -> dict[str, Option]:
+    """The fields of a config dataclass, with the docstrings that stand below them."""
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    found = {}
+    for name, annotation, docs in _documented(config):
+        field = fields[name]
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        found[name] = Option(name, field.metadata.get("given as", annotation), default, docs)
+    return found
+
+
+def _documented(config: type[Any]) -> Iterator[tuple[str, str, str]]:
+    """Name, annotation and docstring of each field."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    assert isinstance(definition, ast.ClassDef), "a class"
+    for line, following in zip(definition.body, [*definition.body[1:], ast.Pass()], strict=True):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            docs = ""
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                docs = " ".join(str(following.value.value).split())
+            yield line.target.id, ast.unparse(line.annotation).replace("'", '"'), docs
+
+
+_NET = options_of(NetSettings) | options_of(Security)
+CLIENT = [_NET[name] for name in CLIENT_OPTIONS]
+CONSUMER = [
+    option
+    for name, option in options_of(ConsumerConfig).items()
+    if name not in ("bootstrap_servers", "connection", *CLIENT_OPTIONS)
+]
+BROKER = list(options_of(BrokerConfig).values())
+
+
+def client_module() -> str:
+    """The text of client/options.py."""
+    own = [option for option in CONSUMER if option.name not in _DESERIALIZERS]
+    key, value = (option for option in CONSUMER if option.name in _DESERIALIZERS)
+    return "\n".join(
+        [
+            _CLIENT_HEAD,
+            "",
+            *_typed_dict("ClientOptions", "Options of every client. Durations are seconds.", CLIENT),
+            *_typed_dict("ConsumerOptions", "Options of a share consumer.", own, base="ClientOptions"),
+            *_with_deserializer("KeyOptions", key, "KeyT"),
+            *_with_deserializer("ValueOptions", value, "ValueT"),
+            "class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, ValueT]):",
+            '    """Options of a consumer that deserializes keys and values."""',
+            "",
+            "",
+            "class BytesOptions(ConsumerOptions, total=False):",
+            '    """Options of a consumer that leaves keys and values as bytes."""',
+            "",
+            "    key_deserializer: None",
+            "    value_deserializer: None",
+            "",
+            "",
+            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="ConsumerOptions")[:-2],
+            "",
+        ]
+    )
+
+
+def broker_module() -> str:
+    """The text of testing/options.py."""
+    made = _typed_dict("BrokerOptions", "Options of `kshare.testing.Broker`.", BROKER)
+    return "\n".join([_BROKER_HEAD, "", *made[:-2], ""])
+
+
+def _typed_dict(name: str, docs: str, options: Iterable[Option], base: str = "TypedDict") -> list[str]:
+    lines = [f"class {name}({base}, total=False):", f'    """{docs}"""', ""]
+    for option in options:
+        lines += _key(option)
+    return [*lines, "", ""]
+
+
+def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
+    """Required here, since it is what tells this kind of consumer from the others."""
+    part = option.name.partition("_")[0]
+    return [
+        f"class {name}(ConsumerOptions, Generic[{variable}]):",
+        f'    """Options of a consumer that deserializes {part}s."""',
+        "",
+        *_key(dataclasses.replace(option, type=f"Callable[[bytes], {variable}]")),
+        "",
+        "",
+    ]
+
+
+def _key(option: Option) -> list[str]:
+    """One key of a TypedDict, with its docstring."""
+    kind = f"Required[{option.type}]" if option.is_required else option.type
+    default = f" Default: {option.default_text}." if option.default_text else ""
+    text = f'"""{option.docs}{default}"""'
+    lines = [f"    {option.name}: {kind}"]
+    wrapped = textwrap.wrap(text, _WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    return [*lines, *(f"    {line}" for line in wrapped)]
+
+
+def table(options: Iterable[Option]) -> str:
+    """The options as a table for docs."""
+    rows = ["| option | type | default | what it is |", "|---|---|---|---|"]
+    for option in options:
+        default = f"`{option.default_text}`" if option.default_text else ""
+        kind = _LITERAL.sub(_choices, option.type).replace("|", "\\|")
+        rows.append(f"| `{option.name}` | `{kind}` | {default} | {option.docs.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows) + "\n"
+
+
+def _choices(name: re.Match[str]) -> str:
+    """A table shows the values in place of the name of their type."""
+    return " | ".join(f'"{value}"' for value in get_args(_CHOICES[name[0]]))
+
+
+def outdated() -> dict[Path, str]:
+    """The files that don't say what the dataclasses say, with what they should say."""
+    consumer = [
+        option for option in options_of(ConsumerConfig).values() if option.name == "bootstrap_servers"
+    ]
+    wanted = {
+        ROOT / "kshare/client/options.py": client_module(),
+        ROOT / "kshare/testing/options.py": broker_module(),
+    }
+    for page, tables in (
+        ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),
+        ("docs/testing.md", {"broker options": BROKER}),
+    ):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for name, options in tables.items():
+            text = _with_table(text, name, table(options))
+        wanted[ROOT / page] = text
+    return {
+        path: text
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+
+
+def _with_table(page: str, name: str, rows: str) -> str:
+    """The page with what stands between the two comments of this name replaced."""
+    first, last = f"<!-- {name}: written by tools/options.py -->\n", f"<!-- end of {name} -->\n"
+    before, _, rest = page.partition(first)
+    _, is_there, after = rest.partition(last)
+    if not is_there:
+        raise ValueError(f"the page has no place for the {name}: {first.strip()} … {last.strip()}")
+    return f"{before}{first}{rows}{last}{after}"
+
+
+def main() -> None:
+    for path, text in outdated().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
