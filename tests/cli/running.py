@@ -89,3 +89,14 @@ class Piped:
 
 def without_colours(text: str) -> str:
     return _ESCAPES.sub("", text)
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )

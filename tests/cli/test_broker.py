@@ -15,8 +15,7 @@ import pytest
 
 from kshare.protocol.messages import DescribeConfigsRequest, MetadataRequest
 from kshare.protocol.messages.describe_configs_request import DescribeConfigsResource
-from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare
-from tests.cli.test_door import python
+from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, python
 from tests.helpers.plain_client import PlainClient, plain_client
 
 _BROKER = 4

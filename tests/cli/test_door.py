@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
@@ -14,18 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, kshare
-
-
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, kshare, python
 
 
 def test_the_entry_point_is_there() -> None:

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from kshare import KshareError, ShareConsumer
-from tests.client.test_group import DEADLINE_S, consumer, until
-from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer, until
 
 pytestmark = pytest.mark.anyio
 
