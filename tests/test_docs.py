@@ -18,21 +18,9 @@ import pytest
 
 from kshare.client.config import OPTIONS
 from kshare.metrics.readings import METRICS
+from tests.helpers.documents import BROKER, DOCUMENTS, ROOT, blocks
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted(
-    [
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "schemas/README.md")),
-        *(ROOT / "docs").rglob("*.md"),
-    ]
-)
-BROKER = "localhost:9092"
 CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
-BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(document: Path) -> list[tuple[str, str]]:
-    return [(match[1], match[2]) for match in BLOCK.finditer(document.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -25,7 +25,7 @@ from kshare import (
 )
 from kshare.client.observer import Event, Finished, Settled
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
-from tests.client.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 60.0

@@ -255,8 +255,6 @@ class NodeSession:
                 if not acks.leases:
                     del self.books[partition]
         self._planner.on_answer(sent, answer, holdings.clock())
-        if answer.acquired:
-            self._unreadable.on_useful()
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             if partition not in self.books:

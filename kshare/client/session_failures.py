@@ -51,6 +51,8 @@ class SessionFailures:
         for (topic_id, _), code in answer.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
+        if answer.acquired:
+            self._unreadable.on_useful()
         is_failing = bool(answer.failed) or any(code in NOT_NOW for code in answer.acknowledged.values())
         if not is_failing or answer.acquired:
             # Where others of its partitions are well, they wait no longer than after a first failure.

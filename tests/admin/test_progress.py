@@ -10,7 +10,7 @@ from kshare.admin.progress import progress
 from kshare.admin.results import PartitionOffset, PartitionProgress
 from kshare.admin.state_trail import StateTrails, Trail
 from kshare.state.share_records import UNDECIDED, Delivery, ShareState, ShareStates, StateRange
-from tests.state.test_share_records import WHERE, snapshot, update
+from tests.helpers.share_state_records import WHERE, snapshot, update
 
 DONE, GONE, FREE = Delivery.ACKNOWLEDGED, Delivery.ARCHIVED, Delivery.AVAILABLE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kshare.testing import Broker
 from tests.cli.running import DEADLINE, ROOT
-from tests.test_docs import BLOCK
+from tests.helpers.documents import BLOCK
 
 _SECTIONS = ("produce", "consume", "state")
 _CHANGING = (

@@ -10,8 +10,8 @@ import pytest
 
 from kshare.testing import Broker
 from tests.cli.running import ROOT, Kshare
+from tests.helpers.documents import blocks
 from tests.helpers.rejecting import reject
-from tests.test_docs import blocks
 
 SERVER = "localhost:9092"
 DEAD = "errors.deadletterqueue."

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import assert_refused, kshare
-from tests.net.wall import Wall
+from tests.fakes.wall import Wall
 
 
 @contextmanager

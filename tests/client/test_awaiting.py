@@ -14,7 +14,7 @@ import pytest
 from kshare.client.record import ShareRecord
 from kshare.client.streams import RecordStream
 from kshare.state.lease import ACCEPT, HELD
-from tests.client.test_streams import Batches, batch
+from tests.fakes.batches import Batches, batch
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from kshare import AcknowledgeError, ConsumerClosed, KshareError, ShareConsumer
 from kshare.client.fetch import NodeSession
 from kshare.client.observer import Settled
 from kshare.protocol.messages import ShareFetchRequest, ShareGroupHeartbeatRequest
-from tests.client.test_group import DEADLINE_S, consumer, next_of, until
-from tests.client.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster, _Node
+from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster, _Node
+from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
 
 pytestmark = pytest.mark.anyio
 

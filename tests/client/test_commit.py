@@ -17,8 +17,8 @@ from kshare.client.record import ShareRecord
 from kshare.errors import BrokerError
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, RELEASE, Lease
-from tests.client.test_group import DEADLINE_S, consumer, next_of, until
-from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
 
 P = (b"t" * 16, 0)
 Q = (b"q" * 16, 0)

@@ -19,10 +19,10 @@ from kshare.protocol.messages import (
 )
 from kshare.state.lease import LOST
 from kshare.state.request_planner import IDLE_WAIT_MS
-from tests.client.test_fetch import DEADLINE_S, Rig, running
-from tests.client.test_unreadable import until
-from tests.client.tiny_broker import ACCEPTED, ACQUIRED, AVAILABLE, TinyBroker
-from tests.client.tiny_cluster import TinyCluster
+from tests.fakes.fetching import DEADLINE_S, Rig, running
+from tests.fakes.tiny_broker import ACCEPTED, ACQUIRED, AVAILABLE, TinyBroker
+from tests.fakes.tiny_cluster import TinyCluster
+from tests.helpers.consuming import until
 
 pytestmark = pytest.mark.anyio
 

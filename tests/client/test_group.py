@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import anyio
 import pytest
 
@@ -15,7 +12,6 @@ from kshare import (
     ConfigError,
     DeserializationFailed,
     KshareError,
-    ShareConsumer,
 )
 from kshare.client.observer import (
     Acquired,
@@ -35,27 +31,10 @@ from kshare.client.record import ShareRecord
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import MetadataRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
-from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, ARCHIVED, AVAILABLE, TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
 
 pytestmark = pytest.mark.anyio
-DEADLINE_S = 30.0
-
-
-def consumer(cluster: TinyCluster, *topics: str, **options: Any) -> ShareConsumer:
-    return ShareConsumer(cluster.bootstrap, group="g", topics=topics, **options)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    with anyio.fail_after(DEADLINE_S):
-        while not is_so():
-            await anyio.sleep(0.002)
-
-
-async def next_of(source: ShareConsumer) -> ShareRecord:
-    with anyio.fail_after(DEADLINE_S):
-        async for record in source:
-            return record
-    raise AssertionError("the loop ended")
 
 
 async def test_a_topic_added_is_consumed_and_a_topic_left_out_is_not() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from kshare import ConfigError, KshareError, ShareConsumer
 from kshare.protocol.messages import ShareFetchRequest
-from tests.client.test_group import DEADLINE_S, consumer, until
-from tests.client.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer, until
 
 pytestmark = pytest.mark.anyio
 

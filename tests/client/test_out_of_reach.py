@@ -14,11 +14,11 @@ from kshare.client.observer import Event, SessionEnded
 from kshare.client.record import ShareRecord
 from kshare.net.addresses import format_address
 from kshare.protocol.messages import ApiVersionsRequest, ShareFetchRequest
-from tests.client.test_group import consumer, next_of, until
-from tests.client.tiny_cluster import ACCEPTED, TinyCluster
-from tests.net.peer import peer
-from tests.net.test_out_of_reach import mute
-from tests.net.wall import Wall
+from tests.fakes.nodes import mute
+from tests.fakes.peer import peer
+from tests.fakes.tiny_cluster import ACCEPTED, TinyCluster
+from tests.fakes.wall import Wall
+from tests.helpers.consuming import consumer, next_of, until
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -19,7 +18,8 @@ from kshare.protocol.messages import (
     ShareFetchResponse,
     ShareGroupHeartbeatResponse,
 )
-from tests.client.tiny_cluster import ACCEPTED, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, TinyCluster
+from tests.helpers.spoiled_answers import brings_records, cut_in_half
 
 DEADLINE_S = 20.0
 in_both_loops = pytest.mark.anyio
@@ -27,27 +27,6 @@ in_both_loops = pytest.mark.anyio
 
 def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
     return ShareConsumer(cluster.bootstrap, group="g", topics="a", **options)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    with anyio.fail_after(DEADLINE_S):
-        while not is_so():
-            await anyio.sleep(0.002)
-
-
-def brings_records(answer: Message) -> bool:
-    return isinstance(answer, ShareFetchResponse) and any(
-        row.acquired_records for topic in answer.responses for row in topic.partitions
-    )
-
-
-def cut_in_half(answer: Message, frame: bytearray) -> bytearray:
-    """Whole as a frame, and not as an answer."""
-    if not brings_records(answer):
-        return frame
-    half = frame[: len(frame) // 2]
-    half[:4] = (len(half) - 4).to_bytes(4, "big")
-    return half
 
 
 def with_null_records(answer: Message, frame: bytearray) -> bytearray:

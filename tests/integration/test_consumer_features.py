@@ -7,29 +7,16 @@ from typing import Any
 
 import anyio
 import pytest
-from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 
 from kshare import ConsumerOptions, DeserializationFailed, ShareConsumer
 from kshare.client.observer import Settled
 from kshare.metrics.prometheus import PrometheusObserver
 from tests.integration.conftest import FreshGroup, FreshTopic
+from tests.integration.producing import DEADLINE_S, produce
 from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
-
-DEADLINE_S = 60.0
-
-
-def produce(kafka: Cluster, topic: str, count: int, first: int = 0) -> None:
-    """Records that are numbers, spread over the topic's partitions."""
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
-    try:
-        for number in range(first, first + count):
-            producer.send(topic, value=b"%d" % number)
-        producer.flush(timeout=DEADLINE_S)
-    finally:
-        producer.close()
 
 
 async def take(source: ShareConsumer, count: int) -> list[Any]:

@@ -16,8 +16,8 @@ import pytest
 
 from tests.helpers.proxy import CuttingProxy
 from tests.integration.conftest import StartCluster
+from tests.integration.reporting import say, write_report
 from tests.integration.storm import Storm, storm_over
-from tests.integration.test_faults import say, write_report
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import NEWEST_RELEASE
 from tools.kafka.listeners import Listener

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from tests.test_docs import BROKER, DOCUMENTS, ROOT, blocks
+from tests.helpers.documents import BROKER, DOCUMENTS, ROOT, blocks
 from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration import faults
 from tests.integration.conftest import StartCluster
+from tests.integration.reporting import say, write_report
 from tests.integration.storm import PARTITIONS, storm_over
 from tools.kafka.jars import NEWEST_RELEASE
 
@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
 
 WORKERS, RATE = 2, 300.0
 KILLS = 30
-REPORTS = Path(__file__).resolve().parents[2] / "docs" / "reports"
 AFTER_EACH = 100
 """Records that have to be accepted before the next fault."""
 
@@ -66,16 +65,3 @@ async def test_thirty_kills_in_one_run(
     write_report(Path("faults.md"), f"Three brokers, three consumers, {KILLS} kills", report)
     assert storm.history.problems() == []
     assert await storm.leaves_nothing()
-
-
-def write_report(name: Path, title: str, report: str) -> None:
-    """Kept with the documentation, as it came."""
-    text = f"# {title}\n\nWritten by `tools/test --long`, against Kafka {NEWEST_RELEASE}.\n\n{report}\n"
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    (REPORTS / name).write_text(text, encoding="utf-8")
-
-
-def say(capsys: pytest.CaptureFixture[str], report: str) -> None:
-    """For people, whether the test passes or not."""
-    with capsys.disabled():
-        sys.stdout.write(f"\n{report}\n")

@@ -17,8 +17,8 @@ from typing import cast
 import anyio
 import pytest
 
+from tests.integration.reporting import say
 from tests.integration.storm import Storm, storm_over
-from tests.integration.test_faults import say
 from tools.kafka import requests
 from tools.kafka.cluster import Cluster
 from tools.kafka.ports import free_ports

@@ -10,7 +10,7 @@ import pytest
 
 from kshare import ShareRecord, sync
 from tests.integration.conftest import FreshGroup, FreshTopic
-from tests.integration.test_consumer_features import produce
+from tests.integration.producing import produce
 from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.timeout(120)]

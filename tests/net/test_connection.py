@@ -25,7 +25,7 @@ from kshare.protocol.messages import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from tests.net.peer import RANGES, Conversation, connected, peer, settings, versions_answer
+from tests.fakes.peer import RANGES, Conversation, connected, peer, settings, versions_answer
 
 pytestmark = pytest.mark.anyio
 

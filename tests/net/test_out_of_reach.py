@@ -15,9 +15,9 @@ from kshare.net.outage import AFTER_S, EVERY_S, Outage
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.messages import MetadataRequest
-from tests.net.peer import Conversation, HungUpError, Script, peer, settings
-from tests.net.test_pool import hanging_up, many, name_of, naming, silent
-from tests.net.wall import Wall
+from tests.fakes.nodes import hanging_up, many, mute, name_of, naming, silent
+from tests.fakes.peer import Conversation, HungUpError, Script, peer, settings
+from tests.fakes.wall import Wall
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0
@@ -27,13 +27,6 @@ DEADLINE_S = 30.0
 def wall() -> Iterator[Wall]:
     with Wall() as one:
         yield one
-
-
-async def mute(talk: Conversation) -> None:
-    """Accepts, and never answers."""
-    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        while True:
-            await talk.stream.receive()
 
 
 async def why_not(chosen: NetSettings) -> str:

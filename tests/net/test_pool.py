@@ -9,60 +9,25 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from kshare.errors import AuthenticationFailed, ConnectionLost, RequestTimedOut
-from kshare.net.addresses import Address, format_address
+from kshare.net.addresses import Address
 from kshare.net.backoff import Backoff
 from kshare.net.pool import Pool
-from kshare.net.settings import NetSettings
 from kshare.protocol.messages import (
     MetadataRequest,
-    MetadataResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.fakes.nodes import hanging_up, many, name_of, naming, silent
+from tests.fakes.peer import Conversation, peer, settings
 from tests.net.cancelling import cancelled_at_each_await
-from tests.net.peer import Conversation, Script, peer, settings
 
 pytestmark = pytest.mark.anyio
-
-
-def naming(name: str, greeted: list[str] | None = None) -> Script:
-    """A broker that says its name."""
-
-    async def script(talk: Conversation) -> None:
-        await talk.greet()
-        if greeted is not None:
-            greeted.append(name)
-        while True:
-            header, _ = await talk.request(MetadataRequest)
-            await talk.answer(header, MetadataResponse(cluster_id=name))
-
-    return script
-
-
-async def silent(talk: Conversation) -> None:
-    await talk.greet()
-    await talk.silence()
-
-
-async def hanging_up(talk: Conversation) -> None:
-    await talk.greet()
-    await talk.request(MetadataRequest)
 
 
 async def free_address() -> Address:
     """Where nobody listens."""
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         return "127.0.0.1", listener.extra(anyio.abc.SocketAttribute.local_port)
-
-
-async def name_of(
-    pool: Pool, node: int | None, purpose: str = "", timeout: float | None = None
-) -> str | None:
-    return (await pool.ask(node, MetadataRequest([]), purpose=purpose, timeout=timeout)).cluster_id
-
-
-def many(*addresses: Address, **options: float) -> NetSettings:
-    return NetSettings.parse(map(format_address, addresses), **options)
 
 
 async def test_one_connection_a_node_and_purpose() -> None:

@@ -30,8 +30,8 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tests.fakes.peer import RANGES, Conversation, Script, connected, peer, refusal, settings, versions_answer
 from tests.net.cancelling import cancelled_at_each_await
-from tests.net.peer import RANGES, Conversation, Script, connected, peer, refusal, settings, versions_answer
 
 pytestmark = pytest.mark.anyio
 

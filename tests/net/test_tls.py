@@ -11,8 +11,8 @@ import trustme
 
 from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost
 from kshare.protocol.messages import MetadataRequest, MetadataResponse
+from tests.fakes.peer import Conversation, connected, peer, refusal, settings
 from tests.net.cancelling import cancelled_at_each_await
-from tests.net.peer import Conversation, connected, peer, refusal, settings
 
 pytestmark = pytest.mark.anyio
 

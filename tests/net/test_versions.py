@@ -16,7 +16,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kshare.protocol.messages.api_versions_response import ApiVersion, SupportedFeatureKey
-from tests.net.peer import RANGES, Conversation, connected, peer, refusal, settings, versions_answer
+from tests.fakes.peer import RANGES, Conversation, connected, peer, refusal, settings, versions_answer
 
 pytestmark = pytest.mark.anyio
 

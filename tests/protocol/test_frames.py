@@ -20,10 +20,7 @@ from kshare.protocol.messages import (
     ShareFetchResponse,
 )
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchableTopicResponse
-
-
-def framed(*bodies: bytes) -> bytes:
-    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+from tests.helpers.framing import framed
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5), st.lists(st.integers(1, 30), min_size=1, max_size=60))

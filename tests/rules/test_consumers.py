@@ -12,8 +12,8 @@ from kshare import ConfigError, ShareConsumer
 from kshare.client.group import new_member_id
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
-from tests.client import tiny_cluster
-from tests.client.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+from tests.fakes import tiny_cluster
+from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 20.0

@@ -12,8 +12,8 @@ from kshare.errors import AcknowledgeError, BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
 from kshare.state.request_planner import IDLE_WAIT_MS
-from tests.client.test_fetch import accept_all, running
-from tests.client.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
+from tests.fakes.fetching import accept_all, running
+from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 
 pytestmark = pytest.mark.anyio
 

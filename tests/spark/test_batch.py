@@ -13,11 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 import kshare.spark
 from kshare.spark.schema import spark_schema
 from kshare.testing import Broker
+from tests.spark.guide import GUIDE, WITH_JARS
 from tests.spark.queries import eventually
-
-GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
-WITH_JARS = ('format("kafka")', 'format("delta")')
-"""Run by `test_writing_back`, under the Spark that these jars are for."""
 
 
 def options(broker: Broker, topic: str) -> dict[str, str]:

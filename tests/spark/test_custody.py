@@ -19,7 +19,7 @@ from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.spans import Span
 from kshare.state.leases import LeaseKeeper
-from tests.spark.spark_model import PARTITIONS, Record, World
+from tests.fakes.spark_model import PARTITIONS, Record, World
 
 ORDERS = PARTITIONS[0]
 SIZES = st.integers(1, 6)

@@ -17,8 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kshare.testing import Broker
+from tests.spark.guide import GUIDE, WITH_JARS
 from tests.spark.queries import Rig
-from tests.spark.test_batch import GUIDE, WITH_JARS
 from tools.benches.spark_processes import ITS_JARS
 from tools.kafka.jars import DELTA, SPARK_SOURCE, SPARK_SOURCE_RELEASE, install
 from tools.older_spark import installed

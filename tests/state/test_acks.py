@@ -12,16 +12,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SETTLED, Lease, Tally
 from kshare.state.session import AckRange
-
-P = (b"t" * 16, 0)
-
-
-def acks(*spans: tuple[int, int], deadline: float = 30.0) -> tuple[PartitionAcks, list[Lease]]:
-    book = PartitionAcks(P)
-    leases = [Lease(P, first, last, 1, deadline=deadline) for first, last in spans]
-    for lease in leases:
-        book.add(lease)
-    return book, leases
+from tests.fakes.acknowledged import Broker, P, acks
 
 
 def test_nothing_goes_out_undecided() -> None:
@@ -294,24 +285,6 @@ def test_a_coordinator_on_the_move_is_asked_again() -> None:
     ranges = list(book.take(renewals=False))
     assert book.on_answer(ErrorCode.NOT_COORDINATOR) == []
     assert book.take(renewals=False) == ranges
-
-
-class Broker:
-    """All or nothing per request: one record that isn't acquired undoes the good ones beside it."""
-
-    def __init__(self, acquired: set[int]) -> None:
-        self.acquired = acquired
-        self.settled: set[int] = set()
-        self.requests = 0
-
-    def answer(self, ranges: list[AckRange]) -> int:
-        self.requests += 1
-        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
-        if not offsets <= self.acquired:
-            return ErrorCode.INVALID_RECORD_STATE
-        self.acquired -= offsets
-        self.settled |= offsets
-        return 0
 
 
 @given(

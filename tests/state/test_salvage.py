@@ -12,7 +12,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SETTLED, Lease
 from kshare.state.session import AckRange
-from tests.state.test_acks import Broker, acks
+from tests.fakes.acknowledged import Broker, acks
 
 
 def offsets_of(ranges: list[AckRange]) -> set[int]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare.traffic.room import RoomSplitter
-from tests.protocol.test_frames import framed
+from tests.helpers.framing import framed
 
 
 @given(

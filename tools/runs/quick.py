@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 LEFT_OUT = {
     "kafka": "need real Kafka brokers",
@@ -21,6 +22,8 @@ LEFT_OUT = {
 }
 """Marker → what its tests do, as the summary says it."""
 
+EXAMPLES = 25
+"""Of each property that says no number of its own; Hypothesis's own choice is 100."""
 _SPARK_FIXTURES = {"spark", "connect_spark", "any_spark"}
 _COUNTS = pytest.StashKey[Counter[str]]()
 _REPORTED = "left_out_by_quick"
@@ -34,6 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_COUNTS] = Counter()
+    if config.getoption("--quick"):
+        # Test modules are imported later; the number that a test gives for itself holds.
+        settings.register_profile("quick", settings(), max_examples=EXAMPLES)
+        settings.load_profile("quick")
 
 
 @pytest.hookimpl(trylast=True)

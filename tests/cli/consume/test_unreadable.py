@@ -5,8 +5,8 @@ from __future__ import annotations
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.running import kshare
-from tests.client.test_unreadable import cut_in_half
-from tests.client.tiny_cluster import TinyCluster
+from tests.fakes.tiny_cluster import TinyCluster
+from tests.helpers.spoiled_answers import cut_in_half
 
 
 def test_it_says_who_answered_what_and_fails() -> None:

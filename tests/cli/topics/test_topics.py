@@ -11,7 +11,7 @@ import pytest
 from kshare.broker.settings import Resource
 from kshare.testing import Broker
 from tests.cli.running import ROOT, Done, Kshare, assert_refused
-from tests.test_docs import blocks
+from tests.helpers.documents import blocks
 
 
 @pytest.fixture

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
-from kafka import KafkaProducer
 
 from tests.integration.behaviour.conftest import FreshQueue
-from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, nothing_comes, take
+from tests.integration.behaviour.transactions import ABORTED, COMMITTED, begin, produce_in_transactions
+from tests.integration.behaviour.work_queue import in_thread, nothing_comes, take
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
-
-COMMITTED = [b"a0", b"a1", b"c0", b"c1"]
-ABORTED = [b"b0", b"b1"]
 
 
 async def test_read_committed_leaves_out_what_was_aborted(fresh_queue: FreshQueue) -> None:
@@ -50,31 +45,3 @@ async def test_a_transaction_that_is_open_is_waited_for(fresh_queue: FreshQueue)
             assert [record.value for record in await take(source, 2)] == [b"x", b"y"]
     finally:
         await in_thread(producer.close)
-
-
-def begin(queue: WorkQueue, values: list[bytes]) -> KafkaProducer:
-    """A producer with a transaction under way, its records on the broker."""
-    producer = KafkaProducer(bootstrap_servers=queue.broker.bootstrap, transactional_id=uuid.uuid4().hex)
-    producer.init_transactions()
-    write(producer, queue.topic, values)
-    return producer
-
-
-def write(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
-    producer.begin_transaction()
-    for value in values:
-        producer.send(topic, value=value)
-    producer.flush(timeout=DEADLINE_S)
-
-
-def produce_in_transactions(queue: WorkQueue) -> None:
-    """Committed, aborted, committed."""
-    producer = begin(queue, COMMITTED[:2])
-    try:
-        producer.commit_transaction()
-        write(producer, queue.topic, ABORTED)
-        producer.abort_transaction()
-        write(producer, queue.topic, COMMITTED[2:])
-        producer.commit_transaction()
-    finally:
-        producer.close()

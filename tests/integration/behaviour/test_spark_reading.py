@@ -14,9 +14,9 @@ from kshare.spark.backlog import BacklogReader
 from kshare.spark.connections import close_connections
 from kshare.spark.leased import lease_reader
 from kshare.spark.options import ReadOptions
+from tests.integration.behaviour.compacting import COMPACTED, LEFT, compacted
 from tests.integration.behaviour.conftest import FreshQueue
-from tests.integration.behaviour.test_compaction import COMPACTED, LEFT, compacted
-from tests.integration.behaviour.test_isolation import ABORTED, COMMITTED, produce_in_transactions
+from tests.integration.behaviour.transactions import ABORTED, COMMITTED, produce_in_transactions
 from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, take
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]

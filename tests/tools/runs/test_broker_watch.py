@@ -11,7 +11,7 @@ from tests.tools.runs.small_run import small_run
 
 _CONFTEST = """
 import tools.kafka.health
-from tests.tools.runs.stand_in import StandIn
+from tests.fakes.stand_in import StandIn
 
 tools.kafka.health.ANSWER_DEADLINE_S = 1.0
 

@@ -35,7 +35,7 @@ from kshare.protocol.messages import share_fetch_response as fetched
 from kshare.protocol.messages.find_coordinator_response import Coordinator
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
 from kshare.protocol.record_builder import BatchBuilder
-from tests.net.peer import Conversation, peer, versions_answer
+from tests.fakes.peer import Conversation, peer, versions_answer
 
 AVAILABLE, ACQUIRED, ACCEPTED, ARCHIVED = "available", "acquired", "accepted", "archived"
 _NEXT = {0: ARCHIVED, 1: ACCEPTED, 2: AVAILABLE, 3: ARCHIVED}

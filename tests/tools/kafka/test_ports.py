@@ -10,7 +10,7 @@ import pytest
 
 from tools.kafka import ports
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _CHOOSES_AND_WAITS = """
 import sys
 from tools.kafka.ports import free_ports

@@ -1,6 +1,6 @@
 """Something that answers like a broker, in a process of its own: enough for the watch, and there at once.
 
-`python -m tests.tools.runs.stand_in PORT` is the process: it answers whatever it is asked with nothing in particular,
+`python -m tests.fakes.stand_in PORT` is the process: it answers whatever it is asked with nothing in particular,
 and writes its threads to its output at SIGQUIT, under the headings that a JVM writes.
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from tools.kgen import generate
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_nothing_has_drifted() -> None:

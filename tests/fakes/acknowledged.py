@@ -1,0 +1,36 @@
+"""A share-partition's acknowledgements, and a broker that takes or refuses them."""
+
+from __future__ import annotations
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import Lease
+from kshare.state.session import AckRange
+
+P = (b"t" * 16, 0)
+
+
+def acks(*spans: tuple[int, int], deadline: float = 30.0) -> tuple[PartitionAcks, list[Lease]]:
+    book = PartitionAcks(P)
+    leases = [Lease(P, first, last, 1, deadline=deadline) for first, last in spans]
+    for lease in leases:
+        book.add(lease)
+    return book, leases
+
+
+class Broker:
+    """All or nothing per request: one record that isn't acquired undoes the good ones beside it."""
+
+    def __init__(self, acquired: set[int]) -> None:
+        self.acquired = acquired
+        self.settled: set[int] = set()
+        self.requests = 0
+
+    def answer(self, ranges: list[AckRange]) -> int:
+        self.requests += 1
+        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
+        if not offsets <= self.acquired:
+            return ErrorCode.INVALID_RECORD_STATE
+        self.acquired -= offsets
+        self.settled |= offsets
+        return 0

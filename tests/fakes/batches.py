@@ -1,0 +1,59 @@
+"""A source of batches for streams, without a broker."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+
+from kshare.client.record import ShareBatch
+from kshare.client.streams import BatchStream, RecordStream, Shelf
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import read_batches
+from kshare.state.lease import Lease
+
+P = (b"t" * 16, 0)
+
+
+def batch(first: int, size: int) -> ShareBatch:
+    builder = BatchBuilder(base_offset=first)
+    for offset in range(first, first + size):
+        builder.append(b"%d" % offset, timestamp=0, offset=offset)
+    return ShareBatch("t", Lease(P, first, first + size - 1, 1), list(read_batches(builder.build())))
+
+
+class Batches:
+    """A source of these, and then of nothing for ever."""
+
+    def __init__(self, *batches: ShareBatch) -> None:
+        self.given: list[ShareBatch] = []
+        self._batches = list(batches)
+        self.shelf = Shelf(lambda: None)
+        self.too_late: list[tuple[int, int]] = []
+
+    async def next_batch(self) -> ShareBatch:
+        if not self._batches:
+            await anyio.sleep_forever()
+        self.given.append(self._batches.pop(0))
+        return self.given[-1]
+
+    async def open_batch(self) -> None:
+        self.shelf.put(await self.next_batch())
+
+    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+        self.too_late += lost
+
+    def bring(self, batch: ShareBatch) -> None:
+        self._batches.append(batch)
+
+    def stretch(self) -> int:
+        return 2
+
+    def records(self, *, is_implicit: bool = True) -> RecordStream:
+        return RecordStream(self, self.shelf, is_implicit=is_implicit)
+
+    def batches(self, *, is_implicit: bool = True) -> BatchStream:
+        return BatchStream(self, self.shelf, is_implicit=is_implicit)
+
+    @property
+    def states(self) -> list[int]:
+        return [state for one in self.given for state in one.lease.states]

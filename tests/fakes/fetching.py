@@ -1,0 +1,71 @@
+"""One broker's task with its holdings, and no consumer around them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from kshare.client.config import ConsumerConfig
+from kshare.client.fetch import NodeSession
+from kshare.client.holdings import Holdings
+from kshare.client.record import ShareBatch
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import ShareSession
+from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
+
+DEADLINE_S = 20.0
+
+
+class Rig:
+    def __init__(self, broker: TinyBroker, most: int) -> None:
+        config = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"], "max_records": most})
+        keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+        self.holdings = Holdings(most=most, keeper=keeper, clock=anyio.current_time)
+        self.moved: list[object] = []
+        self.node = NodeSession(
+            1,
+            ShareSession("g", "m"),
+            broker,
+            config,
+            self.holdings,
+            lambda topic_id: "t",
+            lambda partitions, leaders, endpoints: self.moved.append(partitions),
+        )
+        self.node.want([PARTITION])
+
+    async def next_batch(self) -> ShareBatch:
+        while True:
+            batch = self.holdings.next_batch()
+            if batch:
+                return batch
+            arrived = self.holdings.arrived.next()
+            self.node.speak()
+            self.holdings.changed.send()
+            await arrived.wait()
+
+
+@asynccontextmanager
+async def running(broker: TinyBroker, most: int = 100) -> AsyncIterator[Rig]:
+    rig = Rig(broker, most)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(rig.node.run)
+            yield rig
+            rig.node.stop()
+        await rig.node.close()
+
+
+async def accept_all(rig: Rig, broker: TinyBroker) -> Counter[int]:
+    """Until the broker has every record settled; how often each reached the user."""
+    seen: Counter[int] = Counter()
+    while not all(state in (ACCEPTED, ARCHIVED) for state in broker.states):
+        with anyio.move_on_after(0.05):
+            batch = await rig.next_batch()
+            for record in batch:
+                seen[record.offset] += 1
+                assert record.value == b"%d" % record.offset
+                record.accept()
+    return seen

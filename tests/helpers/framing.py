@@ -1,0 +1,7 @@
+"""Frames of a stream."""
+
+from __future__ import annotations
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)

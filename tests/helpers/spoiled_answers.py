@@ -1,0 +1,23 @@
+"""Answers to ShareFetch that can't be decoded."""
+
+from __future__ import annotations
+
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    ShareFetchResponse,
+)
+
+
+def brings_records(answer: Message) -> bool:
+    return isinstance(answer, ShareFetchResponse) and any(
+        row.acquired_records for topic in answer.responses for row in topic.partitions
+    )
+
+
+def cut_in_half(answer: Message, frame: bytearray) -> bytearray:
+    """Whole as a frame, and not as an answer."""
+    if not brings_records(answer):
+        return frame
+    half = frame[: len(frame) // 2]
+    half[:4] = (len(half) - 4).to_bytes(4, "big")
+    return half

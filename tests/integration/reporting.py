@@ -1,0 +1,25 @@
+"""What long tests report: to people, and into the documentation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.kafka.jars import NEWEST_RELEASE
+
+REPORTS = Path(__file__).resolve().parents[2] / "docs" / "reports"
+
+
+def write_report(name: Path, title: str, report: str) -> None:
+    """Kept with the documentation, as it came."""
+    text = f"# {title}\n\nWritten by `tools/test --long`, against Kafka {NEWEST_RELEASE}.\n\n{report}\n"
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / name).write_text(text, encoding="utf-8")
+
+
+def say(capsys: pytest.CaptureFixture[str], report: str) -> None:
+    """For people, whether the test passes or not."""
+    with capsys.disabled():
+        sys.stdout.write(f"\n{report}\n")

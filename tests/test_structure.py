@@ -1,0 +1,160 @@
+"""Where tests are: in the tree of what they test, with fakes and helpers in modules of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+MODULES = sorted(TESTS.rglob("test_*.py"))
+
+SUBJECTS = {
+    ".": "docs forbid_skips packaging structure uncompiled",
+    "broker/shares": "cold_partitions competing many_nodes",
+    "capture": "loopback",
+    "cli": "console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach security "
+    "segments terminal",
+    "cli/watching": "top",
+    "client": "closing commit damaged_answers loops out_of_reach summary_log types",
+    "dissect": "frames golden messages mistakes records_agree",
+    "metrics": "adapters",
+    "net": "out_of_reach",
+    "protocol": "golden hostile",
+    "spark": "batch driven driven_older expired_ranges left_behind older_restarts older_spark real_storm "
+    "reused_checkpoints storm stream writing_back",
+    "testing": "confluent_share consumer_meets_faults dead_letters",
+    "tools/benches": "members",
+    "tools/kgen": "generated schemas types",
+}
+"""Folder → tests that are about no single module. Each says in its first line what it is about."""
+OF_SUBJECTS = ("integration", "rules")
+"""Folders of such tests alone."""
+
+PRIVATE = {
+    "admin/test_share_states.py": 5,
+    "broker/test_conversation.py": 4,
+    "broker/test_storage.py": 1,
+    "cli/test_state.py": 2,
+    "client/test_closing.py": 6,
+    "client/test_commit.py": 2,
+    "client/test_fetch_waits.py": 3,
+    "client/test_loops.py": 5,
+    "integration/storm.py": 2,
+    "net/test_connection.py": 2,
+    "rules/test_consumers.py": 1,
+    "rules/test_sessions.py": 1,
+    "spark/driven.py": 5,
+    "spark/real_storm/driver.py": 1,
+    "spark/real_storm/places.py": 1,
+    "spark/real_storm/source.py": 4,
+    "spark/test_expired_ranges.py": 4,
+    "spark/test_leasing.py": 2,
+    "spark/test_trigger_seen.py": 3,
+    "state/test_session.py": 1,
+    "test_sync.py": 3,
+}
+"""Who reads how many private names of somebody else's, for want of a public one. No more of them: rather fewer."""
+_OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields"}
+
+
+def parts_of(path: Path) -> tuple[str, str]:
+    """Its folder within tests/, and what its name says that it tests."""
+    return path.parent.relative_to(TESTS).as_posix(), path.stem.removeprefix("test_")
+
+
+def modules_of(folder: str) -> set[str]:
+    """Names of modules and packages that tests in this folder may be of."""
+    tested = ROOT / folder if folder.startswith("tools") else ROOT / "kshare" / folder
+    return {
+        path.stem for path in tested.glob("*") if path.is_dir() or not path.suffix or path.suffix == ".py"
+    }
+
+
+def is_placed(path: Path) -> bool:
+    folder, name = parts_of(path)
+    if folder.startswith(OF_SUBJECTS) or name in SUBJECTS.get(folder, "").split():
+        return True
+    return any(name == module or name.startswith(f"{module}_") for module in modules_of(folder))
+
+
+def test_where_a_modules_tests_are_is_known_from_its_name() -> None:
+    assert [str(path.relative_to(ROOT)) for path in MODULES if not is_placed(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fine"),
+    [
+        ("client/test_config.py", True),
+        ("client/test_config_sources.py", True),
+        ("client/test_closing.py", True),
+        ("client/test_nothing.py", False),
+        ("net/test_config.py", False),
+        ("broker/test_shares.py", True),
+        ("tools/test_filemap.py", True),
+        ("tools/kafka/test_ports.py", True),
+        ("integration/behaviour/test_anything.py", True),
+    ],
+)
+def test_placing(name: str, is_fine: bool) -> None:
+    assert is_placed(TESTS / name) is is_fine
+
+
+def test_each_says_what_it_is_about() -> None:
+    documents = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in MODULES}
+    assert [path.name for path, document in documents.items() if not document] == []
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Everything that a module imports, by its whole name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def of_test_modules(names: Iterator[str]) -> list[str]:
+    """Those that lie in a test module."""
+    return [name for name in names if any(part.startswith("test_") for part in name.split(".")[:-1])]
+
+
+def test_no_test_module_is_imported() -> None:
+    sources = {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+    found = {str(path.relative_to(ROOT)): of_test_modules(imported(tree)) for path, tree in sources.items()}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_imports_are_found() -> None:
+    source = "from tests.client.test_group import until\nimport tests.net.test_pool.many\nfrom tests.fakes import peer"
+    found = of_test_modules(imported(ast.parse(source)))
+    assert found == ["tests.client.test_group.until", "tests.net.test_pool.many"]
+
+
+def private_names(tree: ast.Module) -> list[str]:
+    """Private attributes that are read from somebody else."""
+    return [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in _OF_NAMED_TUPLES
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]
+
+
+def test_no_more_private_names_are_read_than_are_known() -> None:
+    found = {
+        path.relative_to(TESTS).as_posix(): len(private_names(ast.parse(path.read_text(encoding="utf-8"))))
+        for path in TESTS.rglob("*.py")
+    }
+    assert {path: count for path, count in found.items() if count > PRIVATE.get(path, 0)} == {}
+
+
+def test_private_names_are_found() -> None:
+    tree = ast.parse("self._own\nsource._holdings._leases\none._replace(a=1)\none.__class__")
+    assert private_names(tree) == ["_leases", "_holdings"]
