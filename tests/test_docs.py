@@ -31,6 +31,7 @@ def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
     run([sys.executable, "-W", "error", "-c", code])
 
 
+@pytest.mark.lengthy
 def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path) -> None:
     for document in DOCUMENTS:
         if document.name not in ("README.md", "consumer.md", "migrating.md", "testing.md"):
@@ -49,6 +50,7 @@ def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_shell_blocks_hold_commands_that_there_are(document: Path) -> None:
     for language, text in blocks(document):
@@ -104,6 +106,7 @@ def run(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.lengthy
 def test_the_command_line_prints_what_its_guide_says(tmp_path: Path) -> None:
     program = tmp_path / "kshare"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W error -m kshare.cli "$@"\n')

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 _CONFTEST = Path(__file__).with_name("conftest.py")
 
 

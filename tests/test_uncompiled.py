@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.lengthy
+
 ROOT = Path(__file__).parents[1]
 COMPILED = (
     "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or deep or megabytes"

@@ -8,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kshare.testing import Broker
 from tests.cli.running import DEADLINE, ROOT
 from tests.helpers.documents import BLOCK
+
+pytestmark = pytest.mark.lengthy
 
 _SECTIONS = ("produce", "consume", "state")
 _CHANGING = (

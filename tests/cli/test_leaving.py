@@ -14,6 +14,8 @@ from kshare.testing import Broker
 from tests.cli.packets import CAPTURES
 from tests.cli.running import DEADLINE, KSHARE, ROOT
 
+pytestmark = pytest.mark.lengthy
+
 AT_A_CLUSTER = [["groups", "list"], ["groups", "config", "show", "g"], ["dlq", "list"], ["doctor"]]
 OF_A_FILE = [["pcap", str(CAPTURES / "ethernet.pcap")]]
 

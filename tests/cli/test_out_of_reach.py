@@ -12,6 +12,8 @@ import pytest
 from tests.cli.running import assert_refused, kshare
 from tests.fakes.wall import Wall
 
+pytestmark = pytest.mark.lengthy
+
 
 @contextmanager
 def _mute() -> Iterator[str]:

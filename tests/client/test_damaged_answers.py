@@ -15,6 +15,8 @@ from kshare.protocol.messages.share_fetch_response import PartitionData
 from tests.client.damage import Outcome, Placed, Recorded, fields, outcome, placed, recorded, stored
 from tests.helpers.batch_bytes import recheck
 
+pytestmark = pytest.mark.lengthy
+
 BELIEVED = {
     "firstOffset": "less was acquired than the broker thinks: its lock runs out, and the records come again",
     "lastOffset": "the same",

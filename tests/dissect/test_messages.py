@@ -35,6 +35,7 @@ _SMALLEST = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_spans_tile_and_agree_with_the_codecs(name: str, version: int) -> None:
     @few
@@ -72,6 +73,7 @@ def test_cut_at_every_byte_shows_what_came_before(name: str, version: int) -> No
     check()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: int) -> None:
     @fewer

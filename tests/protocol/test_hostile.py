@@ -34,6 +34,7 @@ quick = settings(max_examples=3, suppress_health_check=list(HealthCheck), databa
 LOCATED = r"^.+ at byte \d+: ."
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_truncation_at_every_byte(name: str, version: int) -> None:
     @quick
@@ -51,6 +52,7 @@ def test_truncation_at_every_byte(name: str, version: int) -> None:
     check()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_random_mutation_decodes_or_says_where_it_broke(name: str, version: int) -> None:
     @quick

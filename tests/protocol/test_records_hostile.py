@@ -184,6 +184,7 @@ def batches(draw: st.DrawFn) -> bytes:
     return bytes(builder.build())
 
 
+@pytest.mark.lengthy
 @implementations
 @settings(max_examples=300)
 @given(
@@ -202,6 +203,7 @@ def test_tampering_is_noticed_or_harmless(
             read(implementation, tampered, decompressed_limit=1_000_000)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=300)
 @given(data=batches(), places=st.lists(st.tuples(st.integers(61), st.integers(0, 255)), max_size=4))
 def test_all_implementations_agree_about_what_is_broken(data: bytes, places: list[tuple[int, int]]) -> None:

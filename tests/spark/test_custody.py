@@ -21,6 +21,8 @@ from kshare.spark.spans import Span
 from kshare.state.leases import LeaseKeeper
 from tests.fakes.spark_model import PARTITIONS, Record, World
 
+pytestmark = pytest.mark.lengthy
+
 ORDERS = PARTITIONS[0]
 SIZES = st.integers(1, 6)
 WHERE = st.sampled_from(PARTITIONS)

@@ -20,6 +20,8 @@ from kshare.sync import ShareConsumer
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 
+pytestmark = pytest.mark.lengthy
+
 STEPS = ["planned", "logged", "read", "written", "committed"]
 
 

@@ -11,6 +11,8 @@ from kshare.spark.settling import _ask, _whose, stretches
 from kshare.testing import Broker
 from tests.spark.driven import Crash, OlderDrivenQuery, Stop
 
+pytestmark = pytest.mark.lengthy
+
 STEPS = ["planned", "logged", "read", "written", "committed"]
 
 

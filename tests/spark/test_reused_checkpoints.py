@@ -14,6 +14,8 @@ from kshare.spark.settling import _ask, _whose, stretches
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:

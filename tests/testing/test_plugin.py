@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.lengthy
+
 DEADLINE_S = 120
 _SETTING = "share.record.lock.duration.ms"
 

@@ -17,7 +17,7 @@ from anyio.streams.tls import TLSStream
 from kshare.net.settings import NetSettings, Security
 from kshare.trace import Proxy
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
 
 DEADLINE_S = 60.0
 HOST = "localhost"

@@ -18,6 +18,8 @@ from kshare.protocol.messages.describe_configs_request import DescribeConfigsRes
 from tests.cli.running import DEADLINE, KSHARE, ROOT, kshare, python
 from tests.helpers.plain_client import PlainClient, plain_client
 
+pytestmark = pytest.mark.lengthy
+
 _BROKER = 4
 IN_USE = os.strerror(errno.EADDRINUSE)
 

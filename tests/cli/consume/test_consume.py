@@ -17,6 +17,8 @@ from kshare.testing import Broker
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, assert_refused, kshare
 from tests.cli.terminals import Terminal
 
+pytestmark = pytest.mark.lengthy
+
 _numbers = itertools.count()
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.tools.runs.small_run import small_run
 
+pytestmark = pytest.mark.lengthy
+
 _CONFTEST = """
 import tools.kafka.health
 from tests.fakes.stand_in import StandIn

@@ -9,6 +9,8 @@ import pytest
 
 from tests.tools.runs.small_run import small_run
 
+pytestmark = pytest.mark.lengthy
+
 _HANGING = {
     "a trio test that awaits for ever": """
         @pytest.mark.anyio

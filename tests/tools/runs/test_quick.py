@@ -9,6 +9,8 @@ import pytest
 from tests.tools.runs.small_run import small_run
 from tools.runs.quick import LEFT_OUT
 
+pytestmark = pytest.mark.lengthy
+
 _TESTS = """
     @pytest.fixture
     def any_spark():
