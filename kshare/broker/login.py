@@ -5,10 +5,11 @@ Decides who somebody is. Loaded when a listener has users.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kshare.broker.connection import ANONYMOUS
 from kshare.broker.scram import MECHANISMS as SCRAM_MECHANISMS
 from kshare.broker.scram import ScramServer
-from kshare.broker.security import Security
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
@@ -17,6 +18,9 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+
+if TYPE_CHECKING:
+    from kshare.broker.security import Security
 
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 _PLAIN = "PLAIN"

@@ -7,14 +7,16 @@ in the hand. Decides nothing: what the codec refused stays refused, and what it 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kshare.errors import DecodeError, EncodeError
 from kshare.protocol import primitives as p
-from kshare.protocol.message import Message
 from kshare.protocol.primitives import Buffer, MalformedError
 from kshare.protocol.spec import Spec, specs_of, struct_named
 from kshare.protocol.values import problem
+
+if TYPE_CHECKING:
+    from kshare.protocol.message import Message
 
 _SIZES = {
     "bool": 1,

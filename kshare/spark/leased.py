@@ -25,8 +25,7 @@ from kshare.spark.connections import connections
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Range, Token, TokenError
 from kshare.spark.reader import read_ranges
-from kshare.spark.source import RangePartition
-from kshare.spark.splitting import split
+from kshare.spark.splitting import RangePartition, split
 
 
 class LeaseEnded(KshareError):

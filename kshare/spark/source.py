@@ -10,7 +10,6 @@ asked for its first offset. Decides nothing about records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -19,8 +18,9 @@ from pyspark.sql.types import StructType
 
 from kshare.errors import ConfigError, KshareError
 from kshare.spark.options import ReadOptions, lease_token
-from kshare.spark.ranges import Range, Token
+from kshare.spark.ranges import Token
 from kshare.spark.schema import spark_schema
+from kshare.spark.splitting import RangePartition, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,13 +94,6 @@ class KshareDataSource(DataSource):
         return ShareStreamReader(options)
 
 
-@dataclass
-class RangePartition(InputPartition):
-    """One task: what to read."""
-
-    ranges: tuple[Range, ...]
-
-
 class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Of one query. The runner begins with the first call that Spark makes in the query's own process."""
 
@@ -132,8 +125,6 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @readable
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        from kshare.spark.splitting import split
-
         begin, until = self._token(start), self._token(end)
         ranges = self._running().read(begin, until)
         return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]

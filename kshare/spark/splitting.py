@@ -7,9 +7,18 @@ tasks, so that a replay is cut like the first run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+from pyspark.sql.datasource import InputPartition
 
 from kshare.spark.ranges import Range, by_place
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """One task: what to read."""
+
+    ranges: tuple[Range, ...]
 
 
 def split(ranges: Iterable[Range], min_partitions: int | None = None) -> list[tuple[Range, ...]]:

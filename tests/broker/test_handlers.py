@@ -71,3 +71,10 @@ def test_a_handler_names_every_field_that_came_or_went(api_key: int) -> None:
                 if not re.search(rf"\b{name}\b", entries[version])
             }
             assert not missing, f"v{version}, {kind}"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_no_release_offers_a_version_that_cannot_be_read(release: str) -> None:
+    offered = {HANDLERS[key]: last for key, (_, last) in profile(release).versions.items() if key in HANDLERS}
+    known = {HANDLERS[key]: MESSAGES[key, "request"].versions.last for key in HANDLERS}
+    assert {name for name, last in offered.items() if last > known[name]} == set()

@@ -12,6 +12,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.lengthy
+
 ROOT = Path(__file__).parents[2]
 NEWEST = (
     "ShareFetchRe and -3 or ShareAcknowledgeRe and -3 or ShareGroupHeartbeatRe and -2 or ProduceRe and -14"
@@ -23,7 +27,7 @@ def _passes_grown(*arguments: str, compiled: bool = False) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.growth.plugin", *arguments]
     environment = {**os.environ, "KSHARE_GROWN_COMPILED": "1"} if compiled else None
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False, env=environment
+        command, cwd=ROOT, capture_output=True, text=True, timeout=580, check=False, env=environment
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert f"grown messages, {'compiled' if compiled else 'from their sources'}" in done.stdout
@@ -40,6 +44,7 @@ def test_every_room_takes_new_versions() -> None:
     )
 
 
+@pytest.mark.timeout(600)
 def test_a_compiled_message_takes_new_versions() -> None:
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     files = ("tests/protocol/test_messages.py",)

@@ -126,6 +126,18 @@ def test_the_end_of_a_large_answer_keeps_every_new_field() -> None:
     assert moved == answer
 
 
+@pytest.mark.parametrize("hint", [-1, 1])
+def test_addresses_in_front_of_new_fields_are_found(hint: int) -> None:
+    endpoint = fetched.NodeEndpoint(1, "kafka-1.example.com", 9092, grown_hint=hint)
+    topic = fetched.ShareFetchableTopicResponse(
+        bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
+    )
+    answer = fetched.ShareFetchResponse(responses=[topic], node_endpoints=[endpoint])
+    came = passed_on(bytes(encode_response(answer, 3, 7)), answer, 3)
+    _, moved = decode_response(fetched.ShareFetchResponse, 3, memoryview(came)[4:])
+    assert [(one.host, one.port, one.grown_hint) for one in moved.node_endpoints] == [(*HERE, hint)]
+
+
 @pytest.mark.parametrize("is_last", [True, False])
 def test_a_large_answer_without_addresses_is_passed_on_as_it_is(is_last: bool) -> None:
     topic = fetched.ShareFetchableTopicResponse(

@@ -15,7 +15,7 @@ from kshare.errors import ConnectionLost, KshareError
 from kshare.spark import range_member
 from kshare.spark.ranges import Token
 from kshare.spark.settling import _ask, _whose, meeting_place, stretches
-from kshare.spark.source import RangePartition
+from kshare.spark.splitting import RangePartition
 from kshare.sync import ShareConsumer
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery

@@ -24,8 +24,9 @@ from pyspark.sql.types import StructType
 
 from kshare.spark.custody import Decisions
 from kshare.spark.options import ReadOptions
-from kshare.spark.source import KshareDataSource, RangePartition, ShareStreamReader
+from kshare.spark.source import KshareDataSource, ShareStreamReader
 from kshare.spark.spans import Span
+from kshare.spark.splitting import RangePartition
 from kshare.state.acks import Outcome
 from tests.spark.real_storm.fates import Fate, Ledger, Step, Victim
 

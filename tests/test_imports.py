@@ -1,0 +1,121 @@
+"""Which module imports which: arrows as docs/architecture.md draws them, an import contract for each, and no cycle."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.modules import ROOT, cycles, imports_of, modules
+
+FOR_ALL = {"kshare.errors", "kshare.installation", "kshare.summary_log"}
+SOURCES = modules("kshare") | modules("tools")
+IMPORTS = {name: imports_of(name, path, SOURCES) for name, path in SOURCES.items()}
+
+
+def arrows() -> dict[str, set[str] | None]:
+    """Room → what it may import, as the table of rooms says; None for everything."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The rooms")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(kshare|tools)/(\w+)(?:\.py)?` \|.*\| (.*) \|$", table, flags=re.MULTILINE)
+    assert len(rows) > 15
+    return {
+        f"{package}.{room}": None
+        if allowed == "everything"
+        else {f"kshare.{name}" for name in re.findall(r"`([\w.]+)`", allowed)}
+        for package, room, allowed in rows
+    }
+
+
+def contracts() -> list[dict[str, Any]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def room_of(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+STILL_IN_ONE_FOLDER = [
+    ["kshare.cli.consuming", "kshare.cli.prompting"],
+    ["kshare.cli.produce", "kshare.cli.producing"],
+]
+"""They part when each command gets a folder of its own."""
+ARROWS = arrows()
+ROOMS = [room for room in ARROWS if room.startswith("kshare.")]
+
+
+def test_every_room_has_its_row() -> None:
+    there = {room_of(name) for name in SOURCES if name.startswith("kshare.")}
+    assert there - FOR_ALL - {"kshare.__main__"} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_contract_says_who_may_import_a_room(room: str) -> None:
+    (contract,) = [
+        one for one in contracts() if one["type"] == "protected" and one["protected_modules"] == [room]
+    ]
+    drawn = {
+        other
+        for other in ROOMS
+        if other != room and (ARROWS[other] is None or room in map(room_of, ARROWS[other] or ()))
+    }
+    assert set(contract["allowed_importers"]) - {"kshare.__main__"} == drawn
+
+
+def test_no_contract_overlooks_what_is_imported_by_others_on_its_behalf() -> None:
+    assert [one["name"] for one in contracts() if "allow_indirect_imports" in one] == []
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_a_room_imports_what_its_row_allows(room: str) -> None:
+    allowed = ARROWS[room]
+    if allowed is None:
+        return
+    wrong = [
+        f"{name} imports {other}"
+        for name in SOURCES
+        if room_of(name) == room
+        for other in sorted(IMPORTS[name].at_run_time | IMPORTS[name].for_types)
+        if other.startswith("kshare.") and room_of(other) != room and room_of(other) not in FOR_ALL
+        if not any(other == one or other.startswith(f"{one}.") for one in allowed)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_arrow_is_gone_along(room: str) -> None:
+    used = {other for name in SOURCES if room_of(name) == room for other in IMPORTS[name].at_run_time}
+    idle = [
+        arrow
+        for arrow in ARROWS[room] or ()
+        if not any(other == arrow or other.startswith(f"{arrow}.") for other in used)
+    ]
+    assert idle == []
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Wherever in a module the import stands. `python -m tools.modules` lists circles for type checkers alone."""
+    graph = {name: one.at_run_time for name, one in IMPORTS.items() if name.startswith("kshare")}
+    assert [one for one in cycles(graph) if one not in STILL_IN_ONE_FOLDER] == []
+
+
+def test_circles_are_found_wherever_the_import_stands(tmp_path: Path) -> None:
+    package = tmp_path / "p"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "a.py").write_text("from p import b\n")
+    (package / "b.py").write_text("def later():\n    from .c import x\n")
+    (package / "c.py").write_text("import p.a\nx = 1\n")
+    (package / "d.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.e import E\n"
+    )
+    (package / "e.py").write_text("from p.d import D\n")
+    sources = modules("p", tmp_path)
+    found = {name: imports_of(name, path, sources) for name, path in sources.items()}
+    assert cycles({name: one.at_run_time for name, one in found.items()}) == [["p.a", "p.b", "p.c"]]
+    assert found["p.d"].for_types == {"p.e"}

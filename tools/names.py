@@ -1,0 +1,77 @@
+"""`python -m tools.names`: public names that more than one module of kshare defines, with why each may be there twice.
+
+The reasons are in names.txt beside this file, a line a name. `--write` brings that up to date: it keeps the reasons
+that there are, drops names that are no longer shared, and puts a question mark where a reason has to be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tools.modules import modules
+
+FILE = Path(__file__).with_suffix(".txt")
+GENERATED = ("kshare.protocol.messages.", "kshare.dissect.fields.")
+"""Their names are Kafka's: structs of different messages may be called alike there."""
+MISSING = "?"
+_TYPE_VARIABLES = {"ParamSpec", "TypeVar"}
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """Names that a module defines at its top, without those that begin with an underscore and type variables."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and not _is_type_variable(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        elif isinstance(node, ast.If | ast.Try | ast.ExceptHandler | ast.With):
+            names = list(defined(node))
+        else:
+            names = []
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def _is_type_variable(value: ast.expr | None) -> bool:
+    return (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _TYPE_VARIABLES
+    )
+
+
+def shared(sources: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Name → the modules that define it, where there are several."""
+    found: dict[str, set[str]] = {}
+    for module, path in sources.items():
+        if not module.startswith(GENERATED):
+            for name in defined(ast.parse(path.read_text(encoding="utf-8"))):
+                found.setdefault(name, set()).add(module)
+    return {name: sorted(found[name]) for name in sorted(found) if len(found[name]) > 1}
+
+
+def read(text: str) -> dict[str, str]:
+    """Name → reason."""
+    rows = (line.partition(" | ") for line in text.splitlines() if line)
+    return {name: reason for name, _, reason in rows}
+
+
+def written(names: Iterable[str], reasons: Mapping[str, str]) -> str:
+    return "".join(f"{name} | {reasons.get(name, MISSING)}\n" for name in names)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.names", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="bring names.txt up to date")
+    names, reasons = shared(modules("kshare")), read(FILE.read_text(encoding="utf-8"))
+    if parser.parse_args().write:
+        FILE.write_text(written(names, reasons), encoding="utf-8")
+    for name, places in names.items():
+        print(f"{name}: {reasons.get(name, MISSING)}", *places, sep="\n    ")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
