@@ -52,6 +52,7 @@ def test_spans_tile_and_agree_with_the_codecs(name: str, version: int) -> None:
     check()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_cut_at_every_byte_shows_what_came_before(name: str, version: int) -> None:
     @fewer

@@ -27,6 +27,7 @@ from tests.helpers.strategies import all_versions, messages_of
 few = settings(max_examples=8, suppress_health_check=list(HealthCheck), database=None)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
 def test_bytes_and_json_come_back_as_they_went(name: str, version: int) -> None:
     @few

@@ -82,3 +82,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for marker, what in LEFT_OUT.items():
             if counts[marker]:
                 terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {what}")
+        terminalreporter.write_line(
+            f"Properties were tried with {EXAMPLES} examples, where they ask for no number."
+        )
