@@ -40,11 +40,6 @@ def room_of(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-STILL_IN_ONE_FOLDER = [
-    ["kshare.cli.consuming", "kshare.cli.prompting"],
-    ["kshare.cli.produce", "kshare.cli.producing"],
-]
-"""They part when each command gets a folder of its own."""
 ARROWS = arrows()
 ROOMS = [room for room in ARROWS if room.startswith("kshare.")]
 
@@ -101,7 +96,7 @@ def test_every_arrow_is_gone_along(room: str) -> None:
 def test_modules_import_each_other_in_no_circle() -> None:
     """Wherever in a module the import stands. `python -m tools.modules` lists circles for type checkers alone."""
     graph = {name: one.at_run_time for name, one in IMPORTS.items() if name.startswith("kshare")}
-    assert [one for one in cycles(graph) if one not in STILL_IN_ONE_FOLDER] == []
+    assert cycles(graph) == []
 
 
 def test_circles_are_found_wherever_the_import_stands(tmp_path: Path) -> None:
