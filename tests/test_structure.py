@@ -13,12 +13,12 @@ TESTS = ROOT / "tests"
 MODULES = sorted(TESTS.rglob("test_*.py"))
 
 SUBJECTS = {
-    ".": "docs forbid_skips packaging structure uncompiled",
+    ".": "api docs forbid_skips glossary imports packaging structure typing uncompiled",
     "broker/shares": "cold_partitions competing many_nodes",
     "capture": "loopback",
     "cli": "console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach security "
     "segments terminal",
-    "cli/watching": "top",
+    "cli/consume": "unreadable",
     "client": "closing commit damaged_answers loops out_of_reach summary_log types",
     "dissect": "frames golden messages mistakes records_agree",
     "metrics": "adapters",
@@ -26,7 +26,7 @@ SUBJECTS = {
     "protocol": "golden hostile",
     "spark": "batch driven driven_older expired_ranges left_behind older_restarts older_spark real_storm "
     "reused_checkpoints storm stream writing_back",
-    "testing": "confluent_share consumer_meets_faults dead_letters",
+    "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
 }
@@ -38,7 +38,7 @@ PRIVATE = {
     "admin/test_share_states.py": 5,
     "broker/test_conversation.py": 4,
     "broker/test_storage.py": 1,
-    "cli/test_state.py": 2,
+    "cli/state/test_state.py": 2,
     "client/test_closing.py": 6,
     "client/test_commit.py": 2,
     "client/test_fetch_waits.py": 3,
@@ -78,6 +78,8 @@ def is_placed(path: Path) -> bool:
     folder, name = parts_of(path)
     if folder.startswith(OF_SUBJECTS) or name in SUBJECTS.get(folder, "").split():
         return True
+    if path.parent.name == name:  # about the folder as a whole, such as a command
+        return True
     return any(name == module or name.startswith(f"{module}_") for module in modules_of(folder))
 
 
@@ -94,6 +96,7 @@ def test_where_a_modules_tests_are_is_known_from_its_name() -> None:
         ("client/test_nothing.py", False),
         ("net/test_config.py", False),
         ("broker/test_shares.py", True),
+        ("cli/consume/test_consume.py", True),
         ("tools/test_filemap.py", True),
         ("tools/kafka/test_ports.py", True),
         ("integration/behaviour/test_anything.py", True),
