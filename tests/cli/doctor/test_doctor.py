@@ -373,7 +373,9 @@ def test_a_group_that_begins_at_the_end(broker: Broker, run: Kshare) -> None:
 def test_a_group_whose_name_is_not_quite_right(broker: Broker, run: Kshare) -> None:
     assert run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute").code == 0
     words = ("--group", "shipers")
-    assert only(run, "warning", "group shipers", f"no group 'shipers'; did you mean '{GROUP}'?", *words) == []
+    found = json.loads(run("doctor", *words, "--json").out)
+    (said,) = [one for one in found if (one["check"], one["level"]) == ("group shipers", "ok")]
+    assert said["text"] == f"health not checked: there is no such group yet; did you mean '{GROUP}'?"
 
 
 def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:

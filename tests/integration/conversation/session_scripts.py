@@ -242,9 +242,9 @@ def a_parked_fetch_is_overtaken(talk: Talk) -> None:
     """By an acknowledgement on another connection: it ends when its time is up, and the session is fine."""
     one = scene(talk, 10)
     one.fetch(0, wait_ms=5000)
-    parked = one.fetch_request(wait_ms=700)
+    parked = one.fetch_request(wait_ms=2000)
     talk.send(parked, one.via)
-    time.sleep(0.2)  # nothing tells when a request has been parked
+    time.sleep(1.0)  # nothing tells when a request has been parked
     one.epoch += 1
     first, one.via = one.via, "other"
     one.acknowledge((0, 4, ACCEPT))

@@ -22,13 +22,13 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
-from kshare.cli.cluster.known_groups import no_group
+from kshare.cli.cluster.known_groups import nearest
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
 from kshare.cli.terminal.wording import counted
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 
 _BETWEEN_LOOKS_S = 2.0
@@ -70,7 +70,7 @@ async def group_health(patient: Patient) -> AsyncIterator[Finding]:
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
-            yield _missing(name, await visible_groups(patient))
+            yield _missing(name, await _known(patient))
             continue
         before = first[name]
         now = await _look(patient, reader, name) if before.lag else before
@@ -79,11 +79,19 @@ async def group_health(patient: Patient) -> AsyncIterator[Finding]:
             yield finding
 
 
+async def _known(patient: Patient) -> tuple[str, ...]:
+    """Groups that a misspelt name may mean; none where a broker can't be asked, which another check tells."""
+    try:
+        return await visible_groups(patient)
+    except KshareError:
+        return ()
+
+
 def _missing(group: str, known: Iterable[str]) -> Finding:
-    """Before its first consumer a group isn't there; where others are, its name may be wrong."""
-    if known:
-        return warning(check_of(group), f"health not checked: {no_group(group, known)}")
-    return ok(check_of(group), "health not checked: there is no such group yet")
+    """Before its first consumer a group isn't there, which is no trouble; or its name is wrong."""
+    near = nearest(group, known)
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return ok(check_of(group), f"health not checked: there is no such group yet{meant}")
 
 
 async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:

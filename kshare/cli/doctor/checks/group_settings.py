@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable
 
 from kshare.admin import configs, groups, offsets
 from kshare.admin.results import ConfigEntry
-from kshare.cli.cluster.known_groups import nearest
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, warning
 from kshare.errors import BrokerError
@@ -96,9 +95,6 @@ async def _at_the_end(patient: Patient, group: str, settings: dict[str, ConfigEn
         known = []
     if any(one.start_offset is not None for one in known):
         return []
-    there = await visible_groups(patient)
-    if group not in there and nearest(group, there):
-        return []  # its name is probably mistyped: nothing should be set for it
     return [
         warning(
             check_of(group),
