@@ -75,7 +75,7 @@ def _member(row: described.Member) -> Member:
 
 
 async def delete_group(router: Router, group: str) -> None:
-    """An answer that is lost isn't asked for again: the second would say that there is no such group."""
+    """A lost response isn't retried: the second request would be answered with GROUP_ID_NOT_FOUND."""
     await router.ask_coordinator(
         group,
         DeleteGroupsRequest(groups_names=[group]),

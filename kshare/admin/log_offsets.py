@@ -45,7 +45,7 @@ async def log_offsets(
     wanted = set(where)
 
     async def step(deadline: float) -> dict[TopicPartition, int]:
-        """Anew as a whole: leaders may have moved."""
+        """Looks up all leaders again: they may have moved."""
         found: dict[TopicPartition, int] = {}
         for leader, pairs in (await _leaders(router, wanted, deadline)).items():
             answer = await router.ask(leader, _request(pairs, time, is_committed_only), _problems, deadline)

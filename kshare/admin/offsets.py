@@ -1,4 +1,4 @@
-"""Where share groups stand in their topics, and setting that anew.
+"""Offsets of share groups in their topics: reading and resetting them.
 
 Decides what an offset stands for (`earliest`, a point in time) and which are refused: those that a partition doesn't
 hold. That a group with members keeps its offsets is the coordinator's decision.

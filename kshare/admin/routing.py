@@ -1,7 +1,7 @@
 """Which broker a request goes to, and what is done when it can't answer now.
 
 Decides what is tried again: what the protocol calls retriable, and lost answers of requests that may be carried out
-twice. Group requests go to the group's coordinator, which is looked for anew each time since it may have moved. Topics
+twice. Group requests go to the group's coordinator, which is looked up each time since it may have moved. Topics
 and configurations may be asked of any broker: since Kafka has no ZooKeeper, brokers pass them on to the controller.
 """
 

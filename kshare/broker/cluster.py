@@ -160,7 +160,7 @@ class Cluster:
         self.changed.fire()
 
     def move_leader(self, partition: Partition, leader: int) -> None:
-        """Another node leads, or the same one anew: the epoch rises in any case."""
+        """Makes another node the leader, or the same one again: the epoch rises in any case."""
         partition.leader = leader
         partition.leader_epoch += 1
         if leader >= 0 and leader not in partition.replicas:

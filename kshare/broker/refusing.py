@@ -33,7 +33,7 @@ def check_refusable(api: type[Request[Any]]) -> None:
 
 
 def refusing_answer(request: Any, error: ErrorCode) -> Message:
-    """The answer to `request` that reports `error` wherever it can."""
+    """A response to `request` with `error` in each of its error fields."""
     check_refusable(type(request))
     make = _MAKERS.get(type(request).__name__)
     if make is not None:

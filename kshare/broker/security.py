@@ -22,7 +22,7 @@ class Security:
     users: Mapping[str, str] = field(default_factory=dict)
     """Name → password, for SASL PLAIN and SCRAM."""
     session_lifetime_ms: int = 0
-    """After so long clients have to log in anew; 0 for never."""
+    """How long a login lasts until clients must re-authenticate; 0 for ever."""
 
     def login(self) -> Login | None:
         """What one connection has to go through."""

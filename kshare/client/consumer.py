@@ -250,10 +250,6 @@ class AsyncConsumer(Generic[RecordT_co]):
         """What `take` finds; who has waited longest takes first."""
         holdings = self._held()
         await checkpoint()
-        if not self._queue:
-            taken = self._take(take)
-            if taken is not None:
-                return taken
         place = object()
         self._queue.append(place)
         try:

@@ -14,7 +14,7 @@ import pytest
 
 from kshare.protocol.error_codes import ErrorCode
 from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
-from tests.integration.conversation import cold_scripts, session_scripts
+from tests.integration.conversation import cold_scripts
 from tests.integration.conversation.script_book import SCRIPTS, tell
 from tests.integration.conversation.talk import Entry, codes
 from tools.kafka.cluster import Cluster
@@ -50,8 +50,8 @@ Told elsewhere: wrong leaders and coordinators (test_share_nodes), missing right
 no request makes a broker say them: COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE are over in a moment, and
 KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE take a broken disk. The embedded broker says them where a fault makes it.
 """
-RACES = {script.__name__ for script in (*cold_scripts.SCRIPTS, session_scripts.a_parked_fetch_is_overtaken)}
-"""A busy real broker may have loaded both share-partitions when it looks, or park a fetch late: told again then."""
+RACES = {script.__name__ for script in cold_scripts.SCRIPTS}
+"""A busy real broker may have loaded both share-partitions when it looks: then the script is told again."""
 TRIES = 3
 SMALL = {"group.share.max.size": "3", "group.share.max.share.sessions": "8"}
 

@@ -103,7 +103,7 @@ class ShareGroups:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def restore(self) -> None:
-        """After a restart: groups are what has states, and none of them begins anew. Members have to join again."""
+        """After a restart: groups go on from their stored states. Members have to join again."""
         for (group_id, topic_id, index), state in list(self._states.known()):
             group = self.find_or_make(group_id)
             group.epoch = max(group.epoch, state.state_epoch)
@@ -111,7 +111,7 @@ class ShareGroups:
                 group.set_ready((topic_id, index))
 
     def initialize(self, group: ShareGroup, topic_id: bytes, index: int, start: int) -> None:
-        """Begins a share-partition anew; the group's epoch tells the new state from the old one."""
+        """Starts a share-partition at this offset; the group's epoch tells the new state from the old one."""
         self._states.initialize((group.id, topic_id, index), group.epoch, start)
         group.set_ready((topic_id, index))
 

@@ -8,7 +8,7 @@
     summary    | nothing                               |
     delete     | nothing                               | a tombstone
 
-A state epoch is the share group's way of saying that offsets were set anew; a leader epoch tells an old leader of the
+A state epoch is the share group's way of saying that offsets were reset; a leader epoch tells an old leader of the
 partition from the present one. Only reading raises the fence for leaders: a leader reads before it writes.
 
 Pure: nothing is written here. `ShareState` says what is to be written, and takes it back when it is replayed.

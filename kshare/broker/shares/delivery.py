@@ -8,7 +8,7 @@
     acquired     | release, lock runs out, session ends  | archived     | at the limit: a dead letter
     acquired     | reject                                | archived     | a dead letter
     acquired     | gap                                   | archived     | there is no record: nothing to bury
-    acquired     | renew                                 | acquired     | the lock starts anew
+    acquired     | renew                                 | acquired     | the lock is extended
     available    | the log's start moves past it         | archived     |
 
 Records that were delivered often are delivered in ever smaller company: from half of the limit on, each delivery

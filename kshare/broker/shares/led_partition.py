@@ -1,7 +1,7 @@
 """A share-partition at its leader: the pure machine with its log, its locks' timer and its durable state.
 
 Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
-or an old state, the share-partition is given up: whoever comes next loads it anew.
+or an old state, the share-partition is given up: whoever comes next loads it again.
 """
 
 from __future__ import annotations
