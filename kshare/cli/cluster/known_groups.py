@@ -10,11 +10,10 @@ _NEAREST = 3
 
 def no_group(name: str, known: Iterable[str]) -> str:
     """no group 'pinters'; did you mean 'printers'?"""
-    near = nearest(name, known)
-    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"no group {name!r}{meant}"
+    return f"no group {name!r}{or_nearest_group(name, known)}"
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Names that are easily taken for this one, the likeliest first."""
-    return get_close_matches(name, list(known), _NEAREST)
+def or_nearest_group(name: str, known: Iterable[str]) -> str:
+    """Behind what is said of a group that isn't there: those it may be mistaken for, or nothing."""
+    near = get_close_matches(name, list(known), _NEAREST)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

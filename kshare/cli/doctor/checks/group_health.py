@@ -22,7 +22,7 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
-from kshare.cli.cluster.known_groups import nearest
+from kshare.cli.cluster.known_groups import or_nearest_group
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
@@ -89,9 +89,8 @@ async def _known(patient: Patient) -> tuple[str, ...]:
 
 def _missing(group: str, known: Iterable[str]) -> Finding:
     """Before its first consumer a group isn't there, which is no trouble; or its name is wrong."""
-    near = nearest(group, known)
-    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return ok(check_of(group), f"health not checked: there is no such group yet{meant}")
+    nearest = or_nearest_group(group, known)
+    return ok(check_of(group), f"health not checked: there is no such group yet{nearest}")
 
 
 async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:
