@@ -1,6 +1,6 @@
 """Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire.
 
-This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.client.observer`
+This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.engine.events`
 (events), `kshare.admin.results` and `kshare.metrics`. Consumer and administrator are loaded when they are first named,
 so that the codecs alone stay quick.
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
     from kshare.client.deserialize import TypedBatch as ShareBatch
-    from kshare.client.observer import Settled
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
+    from kshare.engine.events import Settled
 
 __all__ = [
     "AcknowledgeError",
@@ -69,7 +69,7 @@ _LATE = {
     "ClientOptions": "kshare.client.options",
     "ConsumerOptions": "kshare.client.options",
     "ReadRecord": "kshare.client.deserialize",
-    "Settled": "kshare.client.observer",
+    "Settled": "kshare.engine.events",
     "ShareBatch": "kshare.client.record",
     "ShareConsumer": "kshare.client.consumer",
     "ShareRecord": "kshare.client.record",

@@ -41,7 +41,7 @@ PRIVATE = {
     "cli/state/test_state.py": 2,
     "client/test_closing.py": 6,
     "client/test_commit.py": 2,
-    "client/test_fetch_waits.py": 3,
+    "engine/test_node_session_waits.py": 3,
     "client/test_loops.py": 5,
     "integration/storm.py": 2,
     "net/test_connection.py": 2,

@@ -23,7 +23,7 @@ from kshare import (
     ShareConsumer,
     sync,
 )
-from kshare.client.observer import Event, Finished, Settled
+from kshare.engine.events import Event, Finished, Settled
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
 from tests.fakes.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
 

@@ -38,7 +38,7 @@ from typing import Any, Generic, Required, TypedDict
 
 from kshare.client.config import Acknowledgement, Acquire
 from kshare.client.deserialize import KeyT, OnPoison, ValueT
-from kshare.client.observer import Observer, OnSettled
+from kshare.engine.events import Observer, OnSettled
 from kshare.net.settings import Mechanism, Token
 '''
 

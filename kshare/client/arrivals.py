@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kshare.client.observer import Damaged, Reporter
+from kshare.engine.events import Damaged, Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.records import Batch
 from kshare.state.coverage import Coverage, Finding, wrong_ranges

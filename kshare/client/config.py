@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from kshare.client.deserialize import Deserializer, OnPoison
 from kshare.client.kafka_names import understand
-from kshare.client.observer import Observer, OnSettled
+from kshare.engine.events import Observer, OnSettled
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
@@ -62,7 +62,7 @@ class ConsumerConfig:
     on_settled: OnSettled | None = None
     """Called with the outcome of acknowledgements, confirmed or refused, when the broker answers."""
     observer: Observer | None = None
-    """Called with every event of `kshare.client.observer`."""
+    """Called with every event of `kshare.engine.events`."""
     client_id: str = "kshare"
     rack: str | None = None
     """The rack this consumer is in, for the brokers' assignment."""

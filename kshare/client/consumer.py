@@ -23,11 +23,11 @@ from anyio.lowlevel import checkpoint
 from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.group import GroupMember
 from kshare.client.holdings import Holdings
-from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
+from kshare.engine.events import Reporter
+from kshare.engine.member import GroupMember
 from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from kshare.client.observer import Poisoned, Reporter
 from kshare.client.record import ShareBatch, ShareRecord
+from kshare.engine.events import Poisoned, Reporter
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
 

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.config import MOST_BYTES
-from kshare.client.confirmation import Confirmation, Loss, Results, note
-from kshare.client.observer import (
+from kshare.client.record import Reads, ShareBatch
+from kshare.engine.confirmation import Confirmation, Loss, Results, note
+from kshare.engine.events import (
     Finished,
     LeaseLost,
     LeaseRenewed,
@@ -24,8 +25,7 @@ from kshare.client.observer import (
     Settled,
     Skipped,
 )
-from kshare.client.record import Reads, ShareBatch
-from kshare.client.signals import Signal
+from kshare.engine.signals import Signal
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.net.clock import suspended_s
 from kshare.protocol.error_codes import ErrorCode, error_name

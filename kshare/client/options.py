@@ -10,7 +10,7 @@ from typing import Any, Generic, Required, TypedDict
 
 from kshare.client.config import Acknowledgement, Acquire
 from kshare.client.deserialize import KeyT, OnPoison, ValueT
-from kshare.client.observer import Observer, OnSettled
+from kshare.engine.events import Observer, OnSettled
 from kshare.net.settings import Mechanism, Token
 
 
@@ -90,7 +90,7 @@ class ConsumerOptions(ClientOptions, total=False):
     on_settled: OnSettled | None
     """Called with the outcome of acknowledgements, confirmed or refused, when the broker answers."""
     observer: Observer | None
-    """Called with every event of `kshare.client.observer`."""
+    """Called with every event of `kshare.engine.events`."""
     rack: str | None
     """The rack this consumer is in, for the brokers' assignment."""
     close_timeout: float

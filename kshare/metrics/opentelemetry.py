@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_meter
 
-from kshare.client.observer import Event
+from kshare.engine.events import Event
 from kshare.metrics.readings import METRICS, Kind, Metric, readings
 
 __all__ = ["OpenTelemetryObserver"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
-from kshare.client.observer import Event
+from kshare.engine.events import Event
 from kshare.metrics.readings import METRICS, Kind, Metric, readings
 
 __all__ = ["PrometheusObserver"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from kshare.client.observer import (
+from kshare.engine.events import (
     Acquired,
     Answered,
     Assigned,

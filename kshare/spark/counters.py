@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kshare.admin.results import PartitionOffset
-from kshare.client.observer import Acquired, Event, LeaseLost, LeaseRenewed, SessionEnded, Settled
+from kshare.engine.events import Acquired, Event, LeaseLost, LeaseRenewed, SessionEnded, Settled
 from kshare.spark.ranges import Token
 
 

@@ -30,9 +30,9 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from kshare.client.consumer import ShareConsumer
-from kshare.client.observer import Event, Settled
-from kshare.client.observer import LeaseLost as LostEvent
 from kshare.client.record import ShareBatch
+from kshare.engine.events import Event, Settled
+from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
 from kshare.spark.leased import LeaseEnded, LeaseToken
 from kshare.spark.options import LARGEST_BATCH, ReadOptions

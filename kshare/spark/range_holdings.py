@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate, groupby
 
 from kshare.client.holdings import Holdings
-from kshare.client.observer import LossReason, Reporter
+from kshare.engine.events import LossReason, Reporter
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.custody import Custody, Decisions
 from kshare.spark.spans import Span

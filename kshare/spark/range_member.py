@@ -17,9 +17,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import Router
-from kshare.client.group import GroupMember
-from kshare.client.observer import Answered, Event, Fetched, Reporter
-from kshare.client.signals import Signal
+from kshare.engine.events import Answered, Event, Fetched, Reporter
+from kshare.engine.member import GroupMember
+from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
 from kshare.net.pool import Pool

@@ -104,7 +104,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_trigger_known = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        from kshare.client.group import new_member_id
+        from kshare.engine.member import new_member_id
 
         self._member = self._member or new_member_id()
         return Token(member=self._member, group=self._options.group).to_json()

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
-from kshare.client.observer import Damaged, Event, Reporter, SessionEnded
 from kshare.dissect import dissect_response
+from kshare.engine.events import Damaged, Event, Reporter, SessionEnded
+from kshare.engine.node_session import NodeSession
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol.envelopes import decode_response, encode_response
 from kshare.protocol.messages import ShareFetchResponse

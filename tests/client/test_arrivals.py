@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kshare.client.holdings import Holdings
-from kshare.client.observer import Damaged, Event, Reporter
+from kshare.engine.events import Damaged, Event, Reporter
 from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder

@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from kshare import AcknowledgeError, ConsumerClosed, KshareError, ShareConsumer
-from kshare.client.fetch import NodeSession
-from kshare.client.observer import Settled
+from kshare.engine.events import Settled
+from kshare.engine.node_session import NodeSession
 from kshare.protocol.messages import ShareFetchRequest, ShareGroupHeartbeatRequest
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster, _Node
 from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare import AcknowledgeError, KshareError, RequestTimedOut
-from kshare.client.confirmation import Confirmation
-from kshare.client.observer import Event, LeaseLost, Settled
 from kshare.client.record import ShareRecord
+from kshare.engine.confirmation import Confirmation
+from kshare.engine.events import Event, LeaseLost, Settled
 from kshare.errors import BrokerError
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, RELEASE, Lease

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from kshare import AdminClient, ConnectionLost, KshareError, ShareConsumer, sync
-from kshare.client.observer import Event, SessionEnded
 from kshare.client.record import ShareRecord
+from kshare.engine.events import Event, SessionEnded
 from kshare.net.addresses import format_address
 from kshare.protocol.messages import ApiVersionsRequest, ShareFetchRequest
 from tests.fakes.nodes import mute

@@ -11,8 +11,8 @@ import pytest
 
 from kshare.client import record as record_module
 from kshare.client.arrivals import Arrival, Brought
-from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch, ShareRecord, held_spans
+from kshare.engine.events import Reporter
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData

@@ -11,8 +11,8 @@ import pytest
 import kshare.sync
 from kshare.client.deserialize import Reader
 from kshare.client.holdings import Holdings
-from kshare.client.observer import Reporter
 from kshare.client.record import ShareBatch
+from kshare.engine.events import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import anyio
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
+from kshare.engine.node_session import NodeSession
 from kshare.state.leases import LeaseKeeper
 from kshare.state.session import ShareSession
 from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from kshare.client.line import OnReply
+from kshare.engine.request_line import OnReply
 from kshare.errors import ConnectionLost
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (

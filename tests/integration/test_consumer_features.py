@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kshare import ConsumerOptions, DeserializationFailed, ShareConsumer
-from kshare.client.observer import Settled
+from kshare.engine.events import Settled
 from kshare.metrics.prometheus import PrometheusObserver
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tests.integration.producing import DEADLINE_S, produce

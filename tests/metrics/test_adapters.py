@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kshare.client.observer import (
+from kshare.engine.events import (
     Acquired,
     Answered,
     Assigned,

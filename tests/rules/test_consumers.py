@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kshare import ConfigError, ShareConsumer
-from kshare.client.group import new_member_id
+from kshare.engine.member import new_member_id
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
 from tests.fakes import tiny_cluster

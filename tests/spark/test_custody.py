@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from kshare.client.observer import Reporter
+from kshare.engine.events import Reporter
 from kshare.spark.custody import Custody, Verdict
 from kshare.spark.options import Settle
 from kshare.spark.range_holdings import RangeHoldings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.client.observer import Reporter
+from kshare.engine.events import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody, Decisions
 from kshare.spark.range_holdings import RangeHoldings

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kshare.cli.terminal.wording import counted
-from kshare.client.observer import Settled
 from kshare.client.record import ShareRecord
+from kshare.engine.events import Settled
 from kshare.errors import AcknowledgeError
 
 Word = Literal["accept", "release", "reject"]

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from kshare import BrokerError
-from kshare.client.observer import Event, Settled
+from kshare.engine.events import Event, Settled
 from kshare.protocol.error_codes import ErrorCode
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, until

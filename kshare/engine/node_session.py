@@ -17,10 +17,10 @@ from anyio.lowlevel import checkpoint
 from kshare.client.arrivals import tell_ignored
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
-from kshare.client.line import Line
-from kshare.client.observer import SessionEnded
-from kshare.client.session_failures import SessionFailures
-from kshare.client.signals import Signal
+from kshare.engine.events import SessionEnded
+from kshare.engine.request_line import Line
+from kshare.engine.session_failures import SessionFailures
+from kshare.engine.signals import Signal
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kshare.client.observer import (
+from kshare.engine.events import (
     Acquired,
     Answered,
     Event,

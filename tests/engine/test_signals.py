@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from kshare.client.signals import Signal
+from kshare.engine.signals import Signal
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from kshare.client.observer import Reporter
+from kshare.engine.events import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
 from kshare.net.pending import PendingRequest

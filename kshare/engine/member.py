@@ -16,14 +16,14 @@ from typing import TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare.client import observer
 from kshare.client.config import ConsumerConfig
-from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
-from kshare.client.line import FetchLine
-from kshare.client.observer import Reporter
-from kshare.client.signals import Signal
-from kshare.client.unreadable import UnreadableAnswers
+from kshare.engine import events
+from kshare.engine.events import Reporter
+from kshare.engine.node_session import NodeSession
+from kshare.engine.request_line import FetchLine
+from kshare.engine.signals import Signal
+from kshare.engine.unreadable import UnreadableAnswers
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
@@ -354,7 +354,7 @@ class GroupMember:
                 for topic_id, numbers in partitions.items()
             }
             log.info("group %s: assigned %s", self._config.group, names)
-            self._reporter.tell(observer.Assigned(names, gained, lost))
+            self._reporter.tell(events.Assigned(names, gained, lost))
 
     def _on_moved(
         self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Sequence[Endpoint]

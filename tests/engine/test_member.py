@@ -13,7 +13,8 @@ from kshare import (
     DeserializationFailed,
     KshareError,
 )
-from kshare.client.observer import (
+from kshare.client.record import ShareRecord
+from kshare.engine.events import (
     Acquired,
     Answered,
     Assigned,
@@ -27,7 +28,6 @@ from kshare.client.observer import (
     Settled,
     Skipped,
 )
-from kshare.client.record import ShareRecord
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import MetadataRequest, ShareFetchRequest, ShareGroupHeartbeatRequest

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from kshare import ConfigError, DecodeError, ShareConsumer
-from kshare.client.observer import Event, SessionEnded
-from kshare.client.unreadable import ENOUGH, TOO_MANY, WINDOW_S, UnreadableAnswers
+from kshare.engine.events import Event, SessionEnded
+from kshare.engine.unreadable import ENOUGH, TOO_MANY, WINDOW_S, UnreadableAnswers
 from kshare.errors import ConnectionLost, UnreadableAnswer
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kshare import ShareConsumer
-from kshare.client.observer import Assigned, Event
+from kshare.engine.events import Assigned, Event
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,

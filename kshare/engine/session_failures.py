@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.observer import Reporter
-from kshare.client.unreadable import UnreadableAnswers
+from kshare.engine.events import Reporter
+from kshare.engine.unreadable import UnreadableAnswers
 from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized, RequestTimedOut
 from kshare.net.backoff import Backoff
 from kshare.net.permissions import Right, refusal
