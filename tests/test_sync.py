@@ -418,7 +418,7 @@ async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_
         holdings = consumer._consumer._holdings
         assert holdings is not None
         anyio.from_thread.run(cluster.hang_up)
-        while not holdings.losses:
+        while not holdings.book.commits.losses:
             pass
         with pytest.raises(AcknowledgeError, match=r"t\[0\]@0\.\.1 can't .* its lease is over \(the session"):
             batch.accept()

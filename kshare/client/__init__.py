@@ -1,1 +1,1 @@
-"""What users hold: the consumer and its configuration. Drives `state` with `net`."""
+"""What users hold: the consumer, its configuration, and the records that it hands out. Drives `engine`."""

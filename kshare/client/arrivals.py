@@ -10,10 +10,11 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kshare.engine.events import Damaged, Reporter
-from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.engine.events import Damaged
+from kshare.engine.reporter import Reporter
+from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch
-from kshare.state.coverage import Coverage, Finding, wrong_ranges
+from kshare.state.coverage import Coverage, Finding
 from kshare.state.lease import GAP, RELEASE, Lease
 
 _NAMED = 5
@@ -21,24 +22,12 @@ _NAMED = 5
 
 
 class Brought:
-    """The records of one partition in one answer, whoever acquired them."""
+    """The records of one partition in one answer."""
 
-    def __init__(self, data: PartitionData, topic: str, reporter: Reporter) -> None:
-        self.topic = topic
-        self.partition = data.partition_index
+    def __init__(self, leases: Sequence[Lease], data: PartitionData, reporter: Reporter) -> None:
+        """`leases`: all that the answer acquired."""
+        self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases])
         self.reporter = reporter
-        self.acquired: Sequence[AcquiredRecords] = data.acquired_records
-        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
-        spans = [(one.first_offset, one.last_offset) for one in self.acquired]
-        wrong = wrong_ranges(spans)
-        if wrong:
-            for why in wrong.values():
-                tell_ignored(reporter, topic, self.partition, why)
-            self.acquired = [one for index, one in enumerate(self.acquired) if index not in wrong]
-            spans = [span for index, span in enumerate(spans) if index not in wrong]
-        self.count = sum(last - first + 1 for first, last in spans)
-        """Offsets acquired, with or without a record."""
-        self.coverage = Coverage(data.records, spans)
 
 
 class Arrival(NamedTuple):
@@ -77,12 +66,6 @@ class Arrival(NamedTuple):
             level, "can't be verified; released", topic, partition, released, *offsets, str(found.why)
         )
         reporter.tell(Damaged(topic, partition, released, what))
-
-
-def tell_ignored(reporter: Reporter, topic: str, partition: int, what: str) -> None:
-    """A part of an answer that no broker means: to the log, and to whoever counts."""
-    reporter.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", what)
-    reporter.tell(Damaged(topic, partition, 0, what))
 
 
 def _decide(lease: Lease, first: int, last: int, kind: int) -> int:

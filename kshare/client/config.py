@@ -12,6 +12,7 @@ from typing import Any, Literal
 from kshare.client.deserialize import Deserializer, OnPoison
 from kshare.client.kafka_names import understand
 from kshare.engine.events import Observer, OnSettled
+from kshare.engine.settings import MemberSettings
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
@@ -107,6 +108,17 @@ class ConsumerConfig:
             client_id=self.client_id,
             request_timeout=self.request_timeout,
             **self.connection,
+        )
+
+    def member_settings(self) -> MemberSettings:
+        """What the engine is told."""
+        return MemberSettings(
+            net=self.net_settings(),
+            group=self.group,
+            topics=self.topics,
+            rack=self.rack,
+            acquire=self.acquire,
+            close_timeout=self.close_timeout,
         )
 
     def _check(self) -> None:

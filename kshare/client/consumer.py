@@ -26,14 +26,12 @@ from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, Type
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.client.streams import BatchStream, RecordStream, Shelf
-from kshare.engine.events import Reporter
 from kshare.engine.member import GroupMember
+from kshare.engine.opening import reached
+from kshare.engine.reporter import Reporter
 from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
-from kshare.net.pool import Pool
-from kshare.net.share_groups import require_share_groups
-from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.state.leases import LeaseKeeper
 
 if TYPE_CHECKING:
@@ -44,7 +42,6 @@ log = logging.getLogger("kshare.client")
 TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
 Servers = str | Iterable[str] | None
-_RENEWING_VERSION = 2
 _STRETCH_S = 0.005
 
 
@@ -53,7 +50,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
-        self._settings = self.config.net_settings()
+        self._settings = self.config.member_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
         self._shelf = Shelf(self._offer)
@@ -104,12 +101,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
         """
         with closing(self._reporter.log):
-            async with Pool(self._settings) as pool:
-                connection = await pool.get_in()
-                require_share_groups(connection)
-                speaks_renewal = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
+            async with reached(self._settings.net) as cluster:
                 keeper = LeaseKeeper(
-                    can_renew=self.config.renew_leases and speaks_renewal,
+                    can_renew=self.config.renew_leases and cluster.renews,
                     longest_s=self.config.max_lease_seconds,
                 )
                 holdings = Holdings(
@@ -118,12 +112,12 @@ class AsyncConsumer(Generic[RecordT_co]):
                     keeper=keeper,
                     clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),
-                    can_renew=speaks_renewal,
+                    can_renew=cluster.renews,
                     reporter=self._reporter,
                 )
                 holdings.release_unattended = self._shelf.release_unattended
                 async with anyio.create_task_group() as tasks:
-                    self._member = GroupMember(self.config, pool, holdings, tasks, self._reporter)
+                    self._member = GroupMember(self._settings, cluster.pool, holdings.book, tasks)
                     self._holdings = holdings
                     self._thread = get_ident()
                     tasks.start_soon(self._member.run)
@@ -143,7 +137,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         """Whoever still waits has nothing to wait for."""
         if self._holdings is not None:
             self._holdings.arrived.send()
-            self._holdings.changed.send()
+            self._holdings.book.changed.send()
 
     def __aiter__(self) -> AsyncIterator[RecordT_co]:
         """Record by record.
@@ -166,22 +160,22 @@ class AsyncConsumer(Generic[RecordT_co]):
         What became known since the last commit is told, too: other outcomes, and records in your hands whose lock was
         lost. Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
         """
-        holdings = self._held()
+        book = self._held().book
         is_clear = False
-        with holdings.confirmation(self._member.leases) as confirmation:
+        with book.commits.confirmation(self._member.leases) as confirmation:
             self._member.speak()
             with anyio.move_on_after(self.config.request_timeout):
                 while not confirmation.is_clear:
                     if self._member.failure:
                         raise self._member.failure
                     self._require_background()
-                    await holdings.changed.wait()
+                    await book.changed.wait()
                 is_clear = True
             if not is_clear:
                 raise RequestTimedOut(
                     "acknowledgements weren't confirmed in time; what became of them is open"
                 )
-        return confirmation.all_results(holdings.place_of)
+        return confirmation.all_results(book.place_of)
 
     @property
     def member_id(self) -> str:
@@ -211,19 +205,17 @@ class AsyncConsumer(Generic[RecordT_co]):
     @property
     def can_renew(self) -> bool:
         """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
-        return self._opened().keeper.can_renew
+        return self._opened().book.keeper.can_renew
 
     def set_max_records(self, records: int) -> None:
         """Hold at most so many records from now on, instead of `max_records`. What is held already stays."""
         check_max_records(records)
-        holdings = self._held()
-        holdings.pace.most = records
-        holdings.changed.send()
+        self._held().set_most(records)
 
     def _stretch(self) -> int:
         """How many records may go by before everything else has to run again; what has expired by now is lost."""
         holdings = self._held()
-        holdings.look_after_leases()
+        holdings.book.look_after_leases()
         return holdings.pace.within(_STRETCH_S)
 
     async def next_batch(self) -> TypedBatch[RecordT_co]:
@@ -268,12 +260,12 @@ class AsyncConsumer(Generic[RecordT_co]):
         """What has expired meanwhile isn't there any more: whoever ran before us may have blocked the loop."""
         holdings = self._held()
         self._shelf.give_back()
-        holdings.look_after_leases()
+        holdings.book.look_after_leases()
         return take(holdings)
 
     def _on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
-        self._opened().on_too_late(batch.lease, lost)
+        self._opened().book.on_too_late(batch.lease, lost)
 
     def _offer(self) -> None:
         """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""

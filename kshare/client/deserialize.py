@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.engine.events import Poisoned, Reporter
+from kshare.engine.events import Poisoned
+from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, DeserializationFailed
 from kshare.protocol.records import Record
 

@@ -10,20 +10,13 @@ Decides nothing. No event holds keys, values, or secrets.
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kshare.errors import KshareError
-from kshare.protocol.error_codes import error_name
-from kshare.protocol.message import Message, Request
-from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
-from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.state.session import AckRange
-from kshare.summary_log import SummaryLog
 
 __all__ = [
     "Acquired",
@@ -45,8 +38,6 @@ __all__ = [
     "Skipped",
     "Word",
 ]
-
-log = logging.getLogger("kshare.client")
 
 Word = Literal["gap", "accept", "release", "reject", "renew"]
 """What was said of a record; a gap is an offset that has none."""
@@ -211,75 +202,3 @@ Event = (
 )
 Observer = Callable[[Event], None]
 OnSettled = Callable[[Settled], None]
-
-
-class Reporter:
-    """Tells one consumer's observers, if it has any; `is_on` says whether events are worth making.
-
-    `log` takes what may be logged for each record or each request; whoever ends the consumer closes it.
-    """
-
-    def __init__(
-        self,
-        observer: Observer | None = None,
-        on_settled: OnSettled | None = None,
-        *,
-        group: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.log = SummaryLog(log, group, clock)
-        self._observer = observer
-        self._on_settled = on_settled
-        self.is_on = observer is not None
-        self.wants_outcomes = self.is_on or on_settled is not None
-
-    def tell(self, event: Event) -> None:
-        if self._observer is not None:
-            self._call(self._observer, event)
-        if self._on_settled is not None and isinstance(event, Settled):
-            self._call(self._on_settled, event)
-
-    def answered(
-        self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
-    ) -> None:
-        """One exchange, whatever came of it."""
-        if self.is_on:
-            code = getattr(answer, "error_code", 0)
-            failure = error_name(code) if code else None
-            if isinstance(answer, KshareError):
-                failure = type(answer).__name__
-            self.tell(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
-
-    def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
-        """All that the answer to a fetch tells."""
-        if not self.is_on:
-            return
-        records = size = 0
-        for row in answer.responses:
-            topic = name_of(row.topic_id) or row.topic_id.hex()
-            for data in row.partitions:
-                for code in {data.error_code, data.acknowledge_error_code} - {0}:
-                    self.tell(Refused("ShareFetch", topic, data.partition_index, error_name(code)))
-                for acquired in data.acquired_records:
-                    count = acquired.last_offset - acquired.first_offset + 1
-                    self.tell(Acquired(topic, data.partition_index, count, acquired.delivery_count))
-                    records += count
-                size += len(data.records or b"")
-        if records:
-            self.tell(Fetched(node, records, size))
-
-    def acknowledged(self, answer: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]) -> None:
-        """What was refused."""
-        if self.is_on:
-            for row in answer.responses:
-                for data in row.partitions:
-                    if data.error_code:
-                        topic = name_of(row.topic_id) or row.topic_id.hex()
-                        error = error_name(data.error_code)
-                        self.tell(Refused("ShareAcknowledge", topic, data.partition_index, error))
-
-    def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
-        try:
-            function(event)  # type: ignore[arg-type]
-        except Exception:
-            self.log.event(logging.ERROR, f"an observer raised at {type(event).__name__}", has_traceback=True)

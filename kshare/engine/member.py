@@ -1,4 +1,4 @@
-"""The consumer's part in its group: heartbeats, the assignment, and a task for every broker that leads some of it.
+"""A member of a share group: heartbeats, the assignment, and a task for every broker that leads some of it.
 
 Drives `state/membership` and `state/cluster` with `net`. Decides nothing itself but which task fetches from which
 broker: each partition from its leader, as metadata has it.
@@ -16,12 +16,12 @@ from typing import TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare.client.config import ConsumerConfig
-from kshare.client.holdings import Holdings
 from kshare.engine import events
-from kshare.engine.events import Reporter
+from kshare.engine.demand import HeldDemand
+from kshare.engine.lease_book import LeaseBook
 from kshare.engine.node_session import NodeSession
 from kshare.engine.request_line import FetchLine
+from kshare.engine.settings import MemberSettings
 from kshare.engine.signals import Signal
 from kshare.engine.unreadable import UnreadableAnswers
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
@@ -50,29 +50,32 @@ def new_member_id() -> str:
 
 
 class GroupMember:
-    """`failure` is set when nothing that waiting would heal has happened."""
+    """`failure` is set when something has happened that waiting won't heal."""
 
     def __init__(
         self,
-        config: ConsumerConfig,
+        settings: MemberSettings,
         pool: Pool,
-        holdings: Holdings,
+        book: LeaseBook,
         tasks: TaskGroup,
-        reporter: Reporter,
         member_id: str | None = None,
     ) -> None:
         """With the id of one that died, this member takes its place at once; else that waits for a time-out."""
         self.failure: Exception | None = None
-        self.topics = config.topics
-        self._config = config
+        self.topics = settings.topics
+        self._settings = settings
         self._pool = pool
-        self._holdings = holdings
+        self._book = book
+        self._demand = HeldDemand(book)
+        self._clock = book.clock.now
         self._tasks = tasks
-        self._reporter = reporter
+        self._reporter = book.reporter
         self._reported: frozenset[Partition] = frozenset()
-        self._membership = Membership(config.group, member_id or new_member_id(), config.topics, config.rack)
+        self._membership = Membership(
+            settings.group, member_id or new_member_id(), settings.topics, settings.rack
+        )
         self._cluster = ClusterView()
-        self._cluster.want(config.topics)
+        self._cluster.want(settings.topics)
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
         self._news = Signal()
@@ -90,7 +93,12 @@ class GroupMember:
         """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""
         for node in self._nodes.values():
             node.speak()
-        self._holdings.changed.send()
+        self._book.changed.send()
+
+    @property
+    def brokers(self) -> int:
+        """How many are fetched from."""
+        return self._demand.brokers
 
     @property
     def member_id(self) -> str:
@@ -129,7 +137,7 @@ class GroupMember:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(close_nodes)
-            with anyio.move_on_after(self._config.close_timeout * _SHARE_OF_SESSIONS):
+            with anyio.move_on_after(self._settings.close_timeout * _SHARE_OF_SESSIONS):
                 await settled.wait()
             try:
                 await self._leave()
@@ -268,7 +276,7 @@ class GroupMember:
                 found = self._cluster.leader_of(topic_id, number)
                 if found:
                     wanted.setdefault(found[0], []).append((topic_id, number))
-        self._holdings.sources = len(wanted)
+        self._demand.brokers = len(wanted)
         for node in wanted.keys() - self._nodes.keys():
             self._start(node)
         for number, session in self._nodes.items():
@@ -285,15 +293,16 @@ class GroupMember:
         self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
         for node in self._nodes.values():
             node.lose_topic(gone.topic_id)
-        self._holdings.forget_topic(gone.topic_id)
+        self._book.holder.on_topic_gone(gone.topic_id)
 
     def _start(self, node: int) -> None:
         session = NodeSession(
             node,
-            ShareSession(self._config.group, self._membership.member_id),
-            FetchLine(node, self._pool, self._reporter, self._cluster.name_of, self._holdings.clock),
-            self._config,
-            self._holdings,
+            ShareSession(self._settings.group, self._membership.member_id),
+            FetchLine(node, self._pool, self._reporter, self._cluster.name_of, self._clock),
+            self._settings,
+            self._book,
+            self._demand,
             self._cluster.name_of,
             self._on_moved,
         )
@@ -311,38 +320,38 @@ class GroupMember:
 
     async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
         """On the connection that everything but fetching shares."""
-        asking = self._pool.ask(node, request, timeout=self._config.request_timeout)
+        asking = self._pool.ask(node, request, timeout=self._settings.net.request_timeout)
         return await self._timed(node, request, asking)
 
     async def _timed(
         self, node: int | None, request: Request[ResponseT], asking: Awaitable[ResponseT]
     ) -> ResponseT:
-        started = self._holdings.clock()
+        started = self._clock()
         try:
             answer = await asking
         except KshareError as error:
-            self._reporter.answered(request, node, self._holdings.clock() - started, error)
+            self._reporter.answered(request, node, self._clock() - started, error)
             raise
-        self._reporter.answered(request, node, self._holdings.clock() - started, answer)
+        self._reporter.answered(request, node, self._clock() - started, answer)
         return answer
 
     def _explained(self, error: BrokerError) -> BrokerError:
         """What a heartbeat needs: if that is what is missing, how to grant it."""
-        needed = [Right("Read", "group", self._config.group)]
+        needed = [Right("Read", "group", self._settings.group)]
         if len(self.topics) == 1:  # of several, nobody says which it is
             needed.append(Right("Describe", "topic", self.topics[0]))
         right = missing_right(error.code, needed)
         if right is None:
             return error
-        return refusal(error.code, f"share group '{self._config.group}'", right, self._pool.settings)
+        return refusal(error.code, f"share group '{self._settings.group}'", right, self._pool.settings)
 
     def _fail(self, error: Exception) -> None:
         """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
         if not isinstance(error, KshareError):
             log.error("an unexpected error in the background of the consumer", exc_info=error)
         self.failure = error
-        self._holdings.arrived.send()
-        self._holdings.changed.send()
+        self._book.holder.on_failed()
+        self._book.changed.send()
 
     def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
         now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)
@@ -353,7 +362,7 @@ class GroupMember:
                 self.name_of(topic_id) or topic_id.hex(): tuple(sorted(numbers))
                 for topic_id, numbers in partitions.items()
             }
-            log.info("group %s: assigned %s", self._config.group, names)
+            log.info("group %s: assigned %s", self._settings.group, names)
             self._reporter.tell(events.Assigned(names, gained, lost))
 
     def _on_moved(

@@ -1,6 +1,6 @@
-"""The task that talks to one broker for a consumer: sends what `state/request_planner` decides, and takes in answers.
+"""The task that talks to one broker for a member: sends what `state/request_planner` decides, and takes in answers.
 
-Moves values between the connection, the session's state and the consumer's holdings; what failures mean is for
+Moves values between the connection, the session's state and the lease book; what failures mean is for
 `session_failures`. Decides nothing but whose turn it is.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from kshare.client.arrivals import tell_ignored
-from kshare.client.config import ConsumerConfig
-from kshare.client.holdings import Holdings
+from kshare.engine.demand import HeldDemand
 from kshare.engine.events import SessionEnded
+from kshare.engine.lease_book import LeaseBook
 from kshare.engine.request_line import Line
 from kshare.engine.session_failures import SessionFailures
+from kshare.engine.settings import MemberSettings
 from kshare.engine.signals import Signal
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.pending import PendingRequest
@@ -29,7 +29,7 @@ from kshare.state.acks import PartitionAcks
 from kshare.state.cluster import Endpoint
 from kshare.state.lease import Partition
 from kshare.state.request_planner import RequestPlanner
-from kshare.state.session import MOVED, Answer, Leader, Sent, ShareSession
+from kshare.state.session import Answer, Leader, Sent, ShareSession
 
 _CLOSING_SHARE = 0.25
 """Of the time that there is for closing, kept for the request that ends the session."""
@@ -43,37 +43,42 @@ class NodeSession:
         node: int,
         session: ShareSession,
         line: Line,
-        config: ConsumerConfig,
-        holdings: Holdings,
+        settings: MemberSettings,
+        book: LeaseBook,
+        demand: HeldDemand,
         name_of: Callable[[bytes], str | None],
         on_moved: Callable[[Sequence[Partition], Sequence[Leader], Sequence[Endpoint]], None],
     ) -> None:
         self.node = node
         self.session = session
-        self.books = holdings.open_books()
+        self.books = book.open_session()
         self._line = line
-        self._config = config
-        self._holdings = holdings
+        self._timeout = settings.net.request_timeout
+        self._book = book
+        self._clock = book.clock
+        self._demand = demand
         self._name_of = name_of
         self._on_moved = on_moved
-        most_bytes = config.net_settings().max_response_bytes
         self._planner = RequestPlanner(
-            session, self.books, acquire=config.acquire, max_response_bytes=most_bytes
+            session,
+            self.books,
+            acquire=settings.acquire,
+            max_response_bytes=settings.net.max_response_bytes,
         )
-        self._failures = SessionFailures(node, config, name_of, holdings.reporter)
+        self._failures = SessionFailures(node, settings, name_of, book.reporter)
         self._changed = Signal()
         """Sent where a pause after an error should end: other partitions are wanted, or it is all over."""
         self._closing = False
         self._pending: PendingRequest | None = None
         """Whose reply `run` has to wait for; what was asked is `session.under_way`."""
         self._sent_at = 0.0
-        """As `Holdings.stamp`."""
+        """As `LockClock.stamp`."""
 
     async def run(self) -> None:
         """Until `close`; survives whatever happens to the connection."""
         while self._pending is not None or not self._closing:
             if self._pending is None:
-                told = self._holdings.changed.next()
+                told = self._book.changed.next()
                 following = self._next()
                 if following is not None:
                     await self._open_and_send(following)
@@ -102,7 +107,7 @@ class NodeSession:
         self.session.want(partitions)
         if self.session.wanted != before:
             self._changed.send()
-        self._holdings.changed.send()
+        self._book.changed.send()
 
     @property
     def is_clear(self) -> bool:
@@ -116,7 +121,7 @@ class NodeSession:
         """End `run` after the request that is under way."""
         self._closing = True
         self._changed.send()
-        self._holdings.changed.send()
+        self._book.changed.send()
 
     async def close(self) -> None:
         """After `run` has ended: the last acknowledgements, and the end of the session.
@@ -132,20 +137,18 @@ class NodeSession:
             if self.session.under_way is not None:
                 self._lose("the consumer was closed while an answer was awaited", None)
             while self.session.is_open and anyio.current_time() < until:
-                self._holdings.look_after_leases()
-                sent = self._planner.settle(self._holdings.clock())
+                self._book.look_after_leases()
+                sent = self._planner.settle(self._clock.now())
                 if sent is None:
                     break
                 await self._exchange(sent)
                 if self._failures.is_failing and self.session.is_open:
-                    await anyio.sleep(
-                        max(0.0, min(self._failures.pause_until, until) - self._holdings.clock())
-                    )
+                    await anyio.sleep(max(0.0, min(self._failures.pause_until, until) - self._clock.now()))
             if self.session.is_open:
-                await self._exchange(self._planner.end(self._holdings.clock()))
+                await self._exchange(self._planner.end(self._clock.now()))
         except KshareError as error:
             cause = f"the session with node {self.node} could not be closed cleanly"
-            self._holdings.reporter.log.event(logging.INFO, cause, error)
+            self._book.reporter.log.event(logging.INFO, cause, error)
         finally:
             self.abandon()
 
@@ -160,31 +163,31 @@ class NodeSession:
     def lose_topic(self, topic_id: bytes) -> None:
         """Nothing of this topic can be settled any more."""
         for partition in [partition for partition in self.books if partition[0] == topic_id]:
-            self._holdings.lose(self.books[partition], "topic")
+            self._book.lose(self.books[partition], "topic")
 
     def lose_moved(self, is_elsewhere: Callable[[Partition], bool]) -> None:
         """Locks don't move along with a leader. What is under way is left: its answer is the better word (rule 4)."""
         for partition, acks in self.books.items():
             if acks.leases and not acks.is_under_way and is_elsewhere(partition):
-                self._holdings.lose(acks, "moved")
+                self._book.lose(acks, "moved")
 
     # --- exchanges
 
     def _next(self) -> Sent | None:
-        self._holdings.look_after_leases()
-        return self._planner.next(self._holdings, self._holdings.clock())
+        self._book.look_after_leases()
+        return self._planner.next(self._demand, self._clock.now())
 
     async def _wait(self, told: anyio.Event) -> None:
         """Until something can be different."""
-        holdings, now = self._holdings, self._holdings.clock()
-        later = self._planner.look_again(holdings, now)
-        holdings.tally.ring_at(later.undecided)
+        now = self._clock.now()
+        later = self._planner.look_again(self._demand, now)
+        self._book.tally.ring_at(later.undecided)
         with anyio.move_on_after(max(0.001, later.at - now)):
             await told.wait()
 
     async def _pause(self) -> None:
         """After an error, unless other partitions are wanted meanwhile."""
-        with anyio.move_on_after(self._failures.pause_until - self._holdings.clock()):
+        with anyio.move_on_after(self._failures.pause_until - self._clock.now()):
             await self._changed.wait()
 
     async def _exchange(self, sent: Sent) -> None:
@@ -193,7 +196,7 @@ class NodeSession:
 
     async def _open_and_send(self, sent: Sent) -> None:
         try:
-            await self._line.open(self.on_connection_closed, self._config.request_timeout)
+            await self._line.open(self.on_connection_closed, self._timeout)
         except (ConnectionLost, RequestTimedOut) as error:
             self._fail(error)
         else:
@@ -201,31 +204,31 @@ class NodeSession:
 
     def _send(self, sent: Sent) -> None:
         self._failures.on_sent()
-        self._sent_at = self._holdings.stamp()
+        self._sent_at = self._clock.stamp()
         self._pending = self._line.send(sent.request, self._on_reply)
 
     async def _wait_for_reply(self) -> None:
         """To what was sent, if that was possible, and to what followed from it at once."""
         if self._pending is not None:
             try:
-                await self._line.wait_for_reply(self._pending, self._config.request_timeout)
+                await self._line.wait_for_reply(self._pending, self._timeout)
             except (ConnectionLost, RequestTimedOut, DecodeError) as error:
                 self._fail(error)
 
-    def _on_reply(self, reply: Any) -> Request[Any] | None:
+    def _on_reply(self, _: PendingRequest, reply: Any) -> Request[Any] | None:
         """Gives what to ask before anybody else has a turn: something only where the broker has more."""
         sent = self.session.under_way
         following = self._on_answer(sent, self.session.on_answer(sent, reply)) if sent is not None else None
         if following is None:
             self._pending = None
             return None
-        self._sent_at = self._holdings.stamp()
+        self._sent_at = self._clock.stamp()
         return following.request
 
     # --- answers
 
     def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
-        now = self._holdings.clock()
+        now = self._clock.now()
         if answer.error:
             name = error_name(answer.error)
             self._failures.on_error(answer, now)
@@ -241,38 +244,35 @@ class NodeSession:
         return self._next()
 
     def _take_in(self, sent: Sent, answer: Answer) -> None:
-        holdings = self._holdings
-        sent_at = holdings.time_of(self._sent_at)
+        book = self._book
+        sent_at = self._clock.time_of(self._sent_at)
         for partition in sent.acks:
             acks = self.books[partition]
             if partition in answer.unanswered:
-                holdings.lose(acks)
+                book.lose(acks)
             else:
-                code = answer.acknowledged[partition]
-                if code in MOVED:
-                    holdings.remember(acks)
-                holdings.on_answered(acks, code, sent_at)
+                book.on_answered(acks, answer.acknowledged[partition], sent_at)
                 if not acks.leases:
                     del self.books[partition]
-        self._planner.on_answer(sent, answer, holdings.clock())
+        self._planner.on_answer(sent, answer, self._clock.now())
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
             if partition not in self.books:
                 self.books[partition] = PartitionAcks(partition)
-            holdings.add(topic or "", self.books[partition], data, answer.lock_ms / 1000, sent_at)
+            book.acquire(topic or "", self.books[partition], data, answer.lock_ms / 1000, sent_at)
         for topic_id, number in answer.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()
             what = f"node {self.node} answered for it though it wasn't asked to, or twice"
-            tell_ignored(holdings.reporter, topic, number, what)
+            book.reporter.ignored(topic, number, what)
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
-        holdings.changed.send()
+        book.changed.send()
 
     # --- failures
 
     def _fail(self, error: KshareError) -> None:
         """No answer, or none that can be read."""
-        now = self._holdings.clock()
+        now = self._clock.now()
         self._pending = None
         self._failures.on_no_answer(error, now)
         self._break_off(str(error), type(error).__name__)
@@ -288,12 +288,8 @@ class NodeSession:
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""
-        self._holdings.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
+        self._book.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
         if why is not None:
-            self._holdings.reporter.tell(SessionEnded(self.node, why))
+            self._book.reporter.tell(SessionEnded(self.node, why))
         self.session.reset()
-        self._holdings.pace.on_lost()
-        lost = list(self.books.values())
-        self.books.clear()
-        for acks in lost:
-            self._holdings.lose(acks)
+        self._book.end_session(self.books)

@@ -11,18 +11,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
-from kshare.net.pending import PendingRequest
+from kshare.net.pending import OnReply, PendingRequest
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.session import OPENING
-
-OnReply = Callable[[Any], Request[Any] | None]
-"""Takes a reply, and says what to ask next."""
 
 
 class Line(Protocol):
@@ -111,7 +108,7 @@ class FetchLine:
             # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
             self._connection = None
             connection.end(ConnectionLost("its session is over"), is_ours=True)
-        return on_reply(answer)
+        return on_reply(pending, answer)
 
     def _report(self, pending: PendingRequest, answer: Any) -> None:
         self._reporter.answered(pending.request, self._node, self._clock() - pending.since, answer)

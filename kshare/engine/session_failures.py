@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 from random import Random
 
-from kshare.client.config import ConsumerConfig
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
+from kshare.engine.settings import MemberSettings
 from kshare.engine.unreadable import UnreadableAnswers
 from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized, RequestTimedOut
 from kshare.net.backoff import Backoff
@@ -27,16 +27,15 @@ _PAUSE_S = 0.1
 
 class SessionFailures:
     def __init__(
-        self, node: int, config: ConsumerConfig, name_of: Callable[[bytes], str | None], reporter: Reporter
+        self, node: int, settings: MemberSettings, name_of: Callable[[bytes], str | None], reporter: Reporter
     ) -> None:
         self.is_failing = False
         """There was no answer, or it was an error, or named partitions that couldn't be fetched from."""
         self._node = node
-        self._config = config
-        self._settings = config.net_settings()
+        self._settings = settings
         self._name_of = name_of
         self._reporter = reporter
-        self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, self._settings.backoff_max), Random())
+        self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), Random())
         self._unreadable = UnreadableAnswers()
 
     @property
@@ -74,7 +73,7 @@ class SessionFailures:
     def check_rights(self, answer: Answer) -> None:
         """After `on_error`, when the session has been given up."""
         if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            raise self._refusal(answer.error, Right("Read", "group", self._config.group))
+            raise self._refusal(answer.error, Right("Read", "group", self._settings.group))
 
     def on_no_answer(self, error: KshareError, now: float) -> None:
         self._note(now)
@@ -103,7 +102,7 @@ class SessionFailures:
         )
 
     def _refusal(self, code: int, right: Right) -> NotAuthorized:
-        return refusal(code, "fetching", right, self._settings)
+        return refusal(code, "fetching", right, self._settings.net)
 
     def _log(self, level: int, cause: str, detail: object) -> None:
         self._reporter.log.event(level, cause, detail)

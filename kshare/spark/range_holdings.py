@@ -1,7 +1,7 @@
 """What a query's member holds: ranges, and never records. Carries word between the brokers and `Custody`.
 
-Takes the place of a consumer's `Holdings`: the same sessions, heartbeats and renewals work for it. What a fetch brings
-beside the ranges isn't looked at, not even checked: executors read it anew.
+The query's `Holder`: the engine asks and tells it. What a fetch brings beside the ranges isn't looked at, not even
+checked: executors read it anew.
 
 Decides how much to ask for (what the next micro-batch has room for). Who answers for what is `Custody`'s decision.
 """
@@ -9,117 +9,125 @@ Decides how much to ask for (what the next micro-batch has room for). Who answer
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, groupby
 
-from kshare.client.holdings import Holdings
-from kshare.engine.events import LossReason, Reporter
+from kshare.engine.events import LossReason
+from kshare.engine.lease_book import LeaseBook
+from kshare.engine.reporter import Reporter
+from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.custody import Custody, Decisions
 from kshare.spark.spans import Span
-from kshare.state.acks import Outcome, PartitionAcks
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, Partition
 from kshare.state.leases import LeaseKeeper
+from kshare.state.session import AckRange
 
 _DONE = (ACCEPT, REJECT)
 _UNDECIDED = (HELD, RENEW, SENT | RENEW)
 
 
-class RangeHoldings(Holdings):
-    """`wanted`: fresh records to gather; `lock_s`: how long the group locks what it gives, once that is known."""
+class RangeHoldings:
+    """`lock_s`: how long the group locks what it gives, once that is known."""
+
+    is_asked = False
+    """A micro-batch waits for more, but what is undecided is in the hands of the one before."""
+    few = 0
+    rate = 0.0
+    handed_at = 0.0
+    """Micro-batches are decided as a whole: records have no pace."""
 
     def __init__(
         self, custody: Custody, *, keeper: LeaseKeeper, clock: Callable[[], float], reporter: Reporter
     ) -> None:
-        super().__init__(most=1, keeper=keeper, clock=clock, reporter=reporter)
+        self.book = LeaseBook(self, keeper=keeper, clock=clock, reporter=reporter)
         self.custody = custody
-        self.wanted = 0
         self.lock_s: float | None = None
         self.reached: dict[tuple[str, int], int] = {}
         """By topic and partition: what comes after the last offset that was ever given to us."""
+        self._wanted = 0
         self._kept: dict[Partition, list[Lease]] = {}
 
     @property
     def held(self) -> int:
         """Offsets that are locked for us and undecided."""
-        return self.tally.undecided
+        return self.book.tally.undecided
 
-    # --- what the sessions ask
+    def want(self, records: int) -> None:
+        """So many fresh ones are to be gathered."""
+        self._wanted = records
+        self.book.changed.send()
+
+    # --- what the engine asks
 
     @property
     def wants_more(self) -> bool:
-        return self.custody.fresh < self.wanted
+        return self.custody.fresh < self._wanted
 
-    @property
-    def room(self) -> int:
-        return max(1, (self.wanted - self.custody.fresh) // max(1, self.sources))
+    def room(self, brokers: int) -> int:
+        return max(1, (self._wanted - self.custody.fresh) // brokers)
 
-    # --- what the sessions tell
+    def room_in_bytes(self, brokers: int) -> int:
+        """Nothing is kept but ranges."""
+        return MAX_FRAME
 
-    def add(
-        self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
-    ) -> None:
-        self._now()
+    # --- what the engine tells
+
+    def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self.lock_s = lock_s
-        self._names[acks.partition[0]] = topic
-        for acquired in data.acquired_records:
-            first, last = acquired.first_offset, acquired.last_offset
-            lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
-            self._on_lost_to_itself(acks.partition, *acks.add(lease))
-            self.keeper.add(lease, lock_s, sent_at)
+        for lease in leases:
             # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
-            self.keeper.hand_out(lease, self.clock())
-            where = (topic, acks.partition[1])
-            self.reached[where] = max(self.reached.get(where, 0), last + 1)
-            self._kept.setdefault(acks.partition, []).append(lease)
-            self.carry_out(
-                self.custody.acquired(topic, Span(acks.partition, first, last), acquired.delivery_count)
-            )
-        self.arrived.send()
+            self.book.keeper.hand_out(lease, self.book.clock.now())
+            where = (topic, lease.partition[1])
+            self.reached[where] = max(self.reached.get(where, 0), lease.last + 1)
+            self._kept.setdefault(lease.partition, []).append(lease)
+            acquired = Span(lease.partition, lease.first, lease.last)
+            self.carry_out(self.custody.acquired(topic, acquired, lease.delivery_count))
 
-    def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
-        told = list(outcomes)
-        for outcome in told:
-            if outcome.error == 0 and not outcome.is_open:
-                for first, last, types in outcome.ranges:
-                    self._confirm(outcome.partition, first, last, types)
-        super().on_outcomes(told)
+    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+        for first, last, types in ranges:
+            if len(types) == 1:
+                if types[0] in _DONE:
+                    self.custody.confirmed(Span(partition, first, last))
+                continue
+            for at, kind in enumerate(types, first):
+                if kind in _DONE:
+                    self.custody.confirmed(Span(partition, at, at))
 
-    def _confirm(self, partition: Partition, first: int, last: int, types: bytes) -> None:
-        if len(types) == 1:
-            if types[0] in _DONE:
-                self.custody.confirmed(Span(partition, first, last))
-            return
-        for at, kind in enumerate(types, first):
-            if kind in _DONE:
-                self.custody.confirmed(Span(partition, at, at))
+    def on_lost(self, lease: Lease, why: LossReason) -> None:
+        """Only what is undecided: what was released may have come again, and is locked by a newer lease then."""
+        for state in _UNDECIDED:
+            for start, end in lease.runs(state, state):
+                self.custody.lost(Span(lease.partition, lease.first + start, lease.first + end - 1))
 
-    def _report_lost(self, leases: Iterable[Lease], why: LossReason) -> None:
-        lost = list(leases)
-        for lease in lost:
-            self._take_from_custody(lease)
-        super()._report_lost(lost, why)
+    def on_topic_gone(self, topic_id: bytes) -> None:
+        self.custody.topic_gone(topic_id)
+
+    def on_renewing(self, lease: Lease) -> None:
+        """Whatever isn't decided is still worked on."""
+
+    def on_released(self, lease: Lease) -> None:
+        """Never: leases are handed out when they are acquired."""
+
+    def on_moved(self, lease: Lease) -> None:
+        """What is owed stays so, and is accepted when it comes again."""
+
+    def on_session_ended(self) -> None:
+        """What is lost by that is told of each lease."""
+
+    def on_failed(self) -> None:
+        """Whoever gathers looks for that, again and again."""
 
     def drop_expired(self) -> None:
         """What must not be planned any more: its lock ran out while this process, or its machine, stood still.
 
         The session's task finds that too, but it may have its turn later than whoever plans.
         """
-        now = self._now()
+        now = self.book.now()
         for leases in self._kept.values():
             for lease in leases:
                 if lease.deadline <= now:
-                    self._take_from_custody(lease)
-
-    def _take_from_custody(self, lease: Lease) -> None:
-        """Only what is undecided: what was released may have come again, and is locked by a newer lease then."""
-        for state in _UNDECIDED:
-            for start, end in lease.runs(state, state):
-                self.custody.lost(Span(lease.partition, lease.first + start, lease.first + end - 1))
-
-    def forget_topic(self, topic_id: bytes) -> None:
-        super().forget_topic(topic_id)
-        self.custody.topic_gone(topic_id)
+                    self.on_lost(lease, "expired")
 
     # --- what Custody decides
 
@@ -133,7 +141,7 @@ class RangeHoldings(Holdings):
             for partition, mine in groupby(sorted(spans), key=lambda span: span.partition):
                 self._settle(partition, mine, kind)
         if decisions:
-            self.changed.send()
+            self.book.changed.send()
 
     def _settle(self, partition: Partition, spans: Iterable[Span], kind: int) -> None:
         live = sorted(

@@ -17,14 +17,13 @@ from anyio.abc import TaskGroup, TaskStatus
 from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import Router
-from kshare.engine.events import Answered, Event, Fetched, Reporter
+from kshare.engine.events import Answered, Event, Fetched
 from kshare.engine.member import GroupMember
+from kshare.engine.opening import reached
+from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
-from kshare.net.pool import Pool
-from kshare.net.share_groups import require_share_groups
-from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.spark.counters import Counters
 from kshare.spark.custody import Custody, Verdict
 from kshare.spark.driver_watch import DriverWatch
@@ -39,7 +38,6 @@ from kshare.state.leases import LeaseKeeper
 
 log = logging.getLogger("kshare.spark")
 
-_RENEWING_VERSION = 2
 _SURVEY_S = 10.0
 """How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
@@ -82,17 +80,16 @@ class RangeMember:
         warn_if_slow()
         config = self._options.consumer
         reporter = Reporter(self._observe, group=config.group)
-        async with Pool(config.net_settings()) as pool:
-            connection = await pool.get_in()
-            require_share_groups(connection)
-            self._can_renew = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
-            keeper = LeaseKeeper(can_renew=self._can_renew, longest_s=float("inf"))
+        settings = config.member_settings()
+        async with reached(settings.net) as cluster:
+            self._can_renew = cluster.renews
+            keeper = LeaseKeeper(can_renew=cluster.renews, longest_s=float("inf"))
             self._holdings = RangeHoldings(
                 self._custody, keeper=keeper, clock=anyio.current_time, reporter=reporter
             )
-            self._router = Router(pool, config.request_timeout)
+            self._router = Router(cluster.pool, config.request_timeout)
             async with anyio.create_task_group() as self._tasks:
-                self._join = partial(GroupMember, config, pool, self._holdings, self._tasks, reporter)
+                self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
                 self._tasks.start_soon(self._watch_driver)
                 self._tasks.start_soon(self._survey_now_and_then)
@@ -227,7 +224,7 @@ class RangeMember:
         self._want(limit)
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
-        with self._holdings.confirming():
+        with self._holdings.book.commits.confirming():
             while self._custody.fresh < limit:
                 with anyio.move_on_after(_LOOK_S):
                     await self._listen()
@@ -283,11 +280,10 @@ class RangeMember:
 
     def _want(self, records: int) -> None:
         self._empty.clear()
-        self._holdings.wanted = records
-        self._holdings.changed.send()
+        self._holdings.want(records)
 
     def _have_no_more(self) -> bool:
-        return len(self._empty) >= self._holdings.sources > 0
+        return self._member is not None and len(self._empty) >= self._member.brokers > 0
 
     async def _listen(self) -> None:
         if self._member is not None and self._member.failure is not None:

@@ -90,8 +90,6 @@ class Answer(NamedTuple):
     error: int = 0
     """Of the request as a whole: the session was reset, and nothing below is filled in."""
     message: str | None = None
-    is_stale: bool = False
-    """It answers a request from before a reset: nothing of it counts."""
     acknowledged: Mapping[Partition, int] = _NOTHING
     """Error code, 0 for success, of each partition that the request acknowledged and the answer speaks of."""
     unanswered: frozenset[Partition] = frozenset()
@@ -197,7 +195,7 @@ class ShareSession:
     def on_answer(self, sent: Sent, response: ShareFetchResponse | ShareAcknowledgeResponse) -> Answer:
         """Take note of what the broker says."""
         if sent is not self._under_way:
-            return Answer(is_stale=True)
+            return Answer()  # to a request from before a reset: nothing of it counts
         self._under_way = None
         if response.error_code != ErrorCode.NONE:
             self.reset()

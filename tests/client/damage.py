@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.dissect import dissect_response
-from kshare.engine.events import Damaged, Event, Reporter, SessionEnded
+from kshare.engine.demand import HeldDemand
+from kshare.engine.events import Damaged, Event, SessionEnded
 from kshare.engine.node_session import NodeSession
+from kshare.engine.reporter import Reporter
 from kshare.errors import CorruptBatchError, DecodeError
+from kshare.net.pending import PendingRequest
 from kshare.protocol.envelopes import decode_response, encode_response
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.protocol.record import Record
@@ -26,7 +29,7 @@ from kshare.state.session import ShareSession
 
 FILE = Path(__file__).parents[1] / "golden" / "share_answers.jsonl"
 SHARE_FETCH = 78
-_CONFIG = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"]})
+_SETTINGS = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"]}).member_settings()
 Where = tuple[Partition, int]
 """A partition and an offset."""
 
@@ -88,7 +91,7 @@ class _Line:
     is_free = True
 
     def send(self, request: Any, on_reply: Any) -> Any:
-        self.on_reply = on_reply
+        self.request, self.on_reply = request, on_reply
 
 
 class _Ears(logging.Handler):
@@ -122,8 +125,9 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
         1,
         ShareSession("g", "m"),
         line,  # type: ignore[arg-type]
-        _CONFIG,
-        holdings,
+        _SETTINGS,
+        holdings.book,
+        HeldDemand(holdings.book),
         lambda topic: topic.hex(),
         lambda *moved: refused.append(moved),
     )
@@ -133,7 +137,7 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
     try:
         node.want(one.partitions)
         node.speak()
-        line.on_reply(answer)
+        line.on_reply(PendingRequest(line.request), answer)
         handed, is_noticed = _handed(holdings)
     finally:
         logger.removeHandler(ears)

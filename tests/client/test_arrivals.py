@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from kshare.client.holdings import Holdings
-from kshare.engine.events import Damaged, Event, Reporter
+from kshare.engine.events import Damaged, Event
+from kshare.engine.reporter import Reporter
 from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
@@ -53,10 +54,10 @@ def test_what_is_broken_is_given_back_and_hides_nothing_else(
     holdings, broken, good = held(), PartitionAcks((TOPIC, 0)), PartitionAcks((TOPIC, 1))
     data = batch(5, 4)
     breaking(data)
-    holdings.add(
+    holdings.book.acquire(
         "orders", broken, PartitionData(0, records=data, acquired_records=[AcquiredRecords(5, 8, 1)]), 30, 0.0
     )
-    holdings.add(
+    holdings.book.acquire(
         "orders",
         good,
         PartitionData(1, records=batch(0, 2), acquired_records=[AcquiredRecords(0, 1, 1)]),
@@ -78,7 +79,7 @@ def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
     broken = batch(0, 2)
     changed_under_way(broken)
     acquired = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 4, 1)]
-    holdings.add(
+    holdings.book.acquire(
         "orders", acks, PartitionData(0, records=broken + batch(2, 3), acquired_records=acquired), 30, 0.0
     )
     found = holdings.next_batch()
@@ -90,7 +91,7 @@ def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
 def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     records = batch(3, 1) + batch(6, 1)
-    holdings.add(
+    holdings.book.acquire(
         "orders",
         acks,
         PartitionData(0, records=records, acquired_records=[AcquiredRecords(3, 7, 1)]),
@@ -113,7 +114,7 @@ def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogC
     data = PartitionData(
         0, records=batch(0, 3) + batch(3, 3)[:-1], acquired_records=[AcquiredRecords(0, 5, 1)]
     )
-    holdings.add("orders", acks, data, 30, 0.0)
+    holdings.book.acquire("orders", acks, data, 30, 0.0)
     found = holdings.next_batch()
     assert found is not None
     assert [record.offset for record in found] == [1, 2]
@@ -129,7 +130,9 @@ def test_a_range_that_no_broker_acquires_makes_no_lease(caplog: pytest.LogCaptur
     """A flipped bit in it would ask for more memory than there is."""
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     rows = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 2**62, 1)]
-    holdings.add("orders", acks, PartitionData(0, records=batch(0, 2), acquired_records=rows), 30, 0.0)
+    holdings.book.acquire(
+        "orders", acks, PartitionData(0, records=batch(0, 2), acquired_records=rows), 30, 0.0
+    )
     assert [(lease.first, lease.last) for lease in acks.leases] == [(0, 1)]
     (said,) = caplog.messages
     assert (
@@ -142,7 +145,7 @@ def test_what_was_given_back_while_it_waited_is_not_looked_into(caplog: pytest.L
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     data = batch(0, 2)
     changed_under_way(data)
-    holdings.add(
+    holdings.book.acquire(
         "orders", acks, PartitionData(0, records=data, acquired_records=[AcquiredRecords(0, 1, 1)]), 30, 0.0
     )
     acks.leases[0].decide_held(RELEASE)

@@ -76,7 +76,9 @@ async def test_commits_at_the_same_time_each_get_what_they_waited_for() -> None:
                 async with anyio.create_task_group() as tasks:
                     found["t", 0].accept()
                     tasks.start_soon(commit, "first")
-                    while not results and source._holdings is not None and not source._holdings.is_confirming:
+                    assert source._holdings is not None
+                    commits = source._holdings.book.commits
+                    while not results and not commits.is_confirming:
                         await checkpoint()
                     found["u", 0].accept()
                     tasks.start_soon(commit, "second")

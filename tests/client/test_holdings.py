@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 
 import pytest
 
 from kshare.client.config import MOST_BYTES
 from kshare.client.holdings import Holdings
-from kshare.errors import KshareError
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
@@ -34,7 +32,7 @@ class Rig:
             suspended=lambda: self.asleep,
             most_bytes=most_bytes,
         )
-        self.books = self.holdings.open_books()
+        self.books = self.holdings.book.open_session()
 
     def bring(self, *acquired: tuple[int, int, int], sent_at: float = 100.0, partition: int = 0) -> None:
         """First and last offset, and delivery count."""
@@ -48,7 +46,7 @@ class Rig:
             records=bytes(builder.build()),
             acquired_records=[AcquiredRecords(*one) for one in acquired],
         )
-        self.holdings.add("orders", acks, data, LOCK_S, sent_at)
+        self.holdings.book.acquire("orders", acks, data, LOCK_S, sent_at)
 
     def leases(self, partition: int = 0) -> list[Lease]:
         return self.books[TOPIC, partition].leases
@@ -60,8 +58,8 @@ def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> 
     rig.bring((0, 0, 1))
     assert rig.holdings.next_batch() is not None
     rig.now = 140.0
-    rig.holdings.look_after_leases()
-    assert rig.holdings.tally.undecided == 0
+    rig.holdings.book.look_after_leases()
+    assert rig.holdings.book.tally.undecided == 0
     assert not rig.holdings.wants_more
     rig.holdings.askers = 1
     assert rig.holdings.next_batch() is None
@@ -82,7 +80,7 @@ def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advanc
         batch.accept()
     rig.bring((3, 3, 1), sent_at=rig.now)
     assert rig.holdings.next_batch() is not None
-    rig.holdings.tally.undecided = 0
+    rig.holdings.book.tally.undecided = 0
     assert rig.holdings.wants_more is fetches_ahead
     rig.holdings.askers = 1
     assert rig.holdings.wants_more
@@ -103,7 +101,7 @@ def test_what_came_again_leaves_nothing_to_wake_for() -> None:
     while rig.now < 500.0 and rig.keeper.wake_at < math.inf:
         looks += 1
         rig.now = max(rig.now + 0.001, rig.keeper.wake_at)
-        rig.holdings.look_after_leases()
+        rig.holdings.book.look_after_leases()
     assert looks <= 6
     assert len(rig.keeper) == 0
 
@@ -112,13 +110,13 @@ def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -
     """Its own task may hang in a request for half a minute."""
     rig = Rig()
     rig.bring((0, 9, 1))
-    other_books = rig.holdings.open_books()
+    other_books = rig.holdings.book.open_session()
     assert rig.holdings.next_batch() is not None
     rig.books[TOPIC, 0].leases[0].decide(3, ACCEPT)
     lease = rig.leases()[0]
     rig.now = 200.0
     assert not other_books
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert lease.count(LOST) == 10
     assert rig.keeper.wake_at == math.inf
 
@@ -131,10 +129,10 @@ def test_a_suspended_machine_does_not_stop_locks() -> None:
     assert batch.lease.deadline == pytest.approx(128.5)
     rig.asleep += 20.0
     rig.now += 1.0
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert batch.lease.deadline == pytest.approx(108.5), "on the loop's clock, as records say"
     rig.asleep += 20.0
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert batch.lease.count(LOST) == 10
 
 
@@ -147,12 +145,12 @@ def test_what_waited_while_the_machine_slept_is_not_handed_out() -> None:
 
 def test_an_answer_that_was_under_way_while_the_machine_slept_is_as_old_as_it_is() -> None:
     rig = Rig()
-    sent = rig.holdings.stamp()
+    sent = rig.holdings.book.clock.stamp()
     rig.asleep += 40.0
     rig.now += 1.0
-    rig.bring((0, 9, 1), sent_at=rig.holdings.time_of(sent))
+    rig.bring((0, 9, 1), sent_at=rig.holdings.book.clock.time_of(sent))
     assert rig.holdings.next_batch() is None
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert rig.leases() == []
 
 
@@ -161,7 +159,7 @@ def test_clocks_are_read_one_after_another_and_that_is_no_suspension() -> None:
     rig.bring((0, 9, 1))
     for noise in (-0.2, 0.001, 0.0, -3.0, 0.009):
         rig.asleep = 5.0 + noise
-        rig.holdings.look_after_leases()
+        rig.holdings.book.look_after_leases()
     assert rig.leases()[0].deadline == pytest.approx(128.5)
 
 
@@ -172,10 +170,10 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert batch is not None
     acks = rig.books[TOPIC, 0]
     rig.now = 120.0
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert acks.take(renewals=True)
     rig.now = 127.0
-    rig.holdings.on_answered(acks, 0, 120.0)
+    rig.holdings.book.on_answered(acks, 0, 120.0)
     assert batch.lease.deadline == pytest.approx(148.5)
 
 
@@ -184,7 +182,7 @@ def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_
     rig.bring((0, 9, 1), sent_at=60.0)
     assert rig.holdings.next_batch() is None
     rig.bring((0, 9, 2), sent_at=60.0)
-    rig.holdings.look_after_leases()
+    rig.holdings.book.look_after_leases()
     assert not rig.holdings.wants_more
     assert rig.holdings.next_batch() is None
     rig.holdings.askers = 1
@@ -205,34 +203,7 @@ def test_bytes_are_those_of_what_is_undecided() -> None:
     assert not rig.holdings.wants_more
     batch.accept()
     assert 4_000 < rig.holdings.bytes_left < 5_000
-    rig.holdings.lose(rig.books[TOPIC, 1])
+    rig.holdings.book.lose(rig.books[TOPIC, 1])
     assert 14_000 < rig.holdings.bytes_left < 15_000
-    rig.holdings.lose(rig.books[TOPIC, 0])
+    rig.holdings.book.lose(rig.books[TOPIC, 0])
     assert rig.holdings.bytes_left == 20_000
-
-
-def test_who_waits_for_confirmation_is_known_while_it_waits() -> None:
-    rig = Rig()
-    with rig.holdings.confirming(), rig.holdings.confirming():
-        assert rig.holdings.is_confirming
-    assert not rig.holdings.is_confirming
-    with pytest.raises(LookupError), rig.holdings.confirming():
-        raise LookupError
-    assert not rig.holdings.is_confirming
-
-
-def test_what_a_commit_that_failed_would_have_told_the_next_one_tells() -> None:
-    rig = Rig()
-    error = KshareError("refused")
-    rig.holdings.results = {(TOPIC, 0): error}
-    with suppress(TimeoutError), rig.holdings.confirmation([]) as first:
-        assert first.results == {(TOPIC, 0): error}
-        assert rig.holdings.results == {}
-        assert rig.holdings.is_confirming
-        raise TimeoutError
-    assert rig.holdings.results == {(TOPIC, 0): error}
-    assert not rig.holdings.is_confirming
-    with rig.holdings.confirmation([]) as second:
-        assert second.results == {(TOPIC, 0): error}
-    assert rig.holdings.results == {}
-    assert rig.holdings.has_committed

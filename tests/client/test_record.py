@@ -12,10 +12,10 @@ import pytest
 from kshare.client import record as record_module
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.record import ShareBatch, ShareRecord, held_spans
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
-from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.record_columns import RecordColumns
 from kshare.protocol.records import Batch, read_batches
@@ -40,12 +40,8 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
-    data = PartitionData(
-        lease.partition[1],
-        records=b"".join(bytes(batch.view) for batch in found),
-        acquired_records=[AcquiredRecords(lease.first, lease.last, lease.delivery_count)],
-    )
-    Arrival("orders", lease, Brought(data, "orders", Reporter())).look()
+    data = PartitionData(lease.partition[1], records=b"".join(bytes(batch.view) for batch in found))
+    Arrival("orders", lease, Brought([lease], data, Reporter())).look()
     return ShareBatch("orders", lease, found)
 
 

@@ -12,7 +12,7 @@ import kshare.sync
 from kshare.client.deserialize import Reader
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
@@ -46,15 +46,17 @@ def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.Lo
     keeper = LeaseKeeper(can_renew=False, longest_s=1e9)
     holdings = Holdings(most=100, keeper=keeper, clock=clock, reporter=reporter)
     acks = PartitionAcks((TOPIC, 3))
-    holdings.open_books()[acks.partition] = acks
+    holdings.book.open_session()[acks.partition] = acks
     with caplog.at_level(logging.DEBUG, "kshare"):
         for offset in range(MANY):
             acquired = [AcquiredRecords(offset, offset, 1)]
-            holdings.add("orders", acks, PartitionData(3, acquired_records=acquired), 0.01, clock.now)
+            holdings.book.acquire(
+                "orders", acks, PartitionData(3, acquired_records=acquired), 0.01, clock.now
+            )
             keeper.hand_out(acks.leases[-1], clock.now)
             clock.now += 0.03
-            holdings.look_after_leases()
-            holdings.forget(acks)
+            holdings.book.look_after_leases()
+            holdings.book.forget(acks)
         reporter.log.close()
     lines = [line for line in caplog.messages if "lock expired" in line]
     assert 2 <= len(lines) <= MANY * 0.03 / 10 + 2

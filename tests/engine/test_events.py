@@ -1,37 +1,9 @@
-"""What a consumer tells of itself: readable outcomes, nothing for nobody, and no observer that does harm."""
+"""Events read well: what an outcome says of which offsets."""
 
 from __future__ import annotations
 
-import logging
-
-import pytest
-
-from kshare.engine.events import (
-    Acquired,
-    Answered,
-    Event,
-    Fetched,
-    Refused,
-    Reporter,
-    SessionEnded,
-    Settled,
-)
-from kshare.errors import BrokerError, ConnectionLost
-from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse
-from kshare.protocol.messages import share_acknowledge_response as acknowledged
-from kshare.protocol.messages.share_fetch_response import (
-    AcquiredRecords,
-    PartitionData,
-    ShareFetchableTopicResponse,
-)
+from kshare.engine.events import Settled
 from kshare.state.session import AckRange
-
-T = b"t" * 16
-
-
-def name_of(topic_id: bytes) -> str | None:
-    return "orders" if topic_id == T else None
 
 
 def test_an_outcome_says_what_was_said_of_which_offsets() -> None:
@@ -45,89 +17,3 @@ def test_an_outcome_says_what_was_said_of_which_offsets() -> None:
         (16, 17, "reject"),
     ]
     assert settled.counts() == {"accept": 12, "gap": 1, "release": 1, "reject": 2}
-
-
-def test_a_fetch_is_told_by_lease_and_as_a_whole() -> None:
-    seen: list[Event] = []
-    data = PartitionData(
-        2,
-        acknowledge_error_code=ErrorCode.INVALID_RECORD_STATE,
-        records=b"x" * 70,
-        acquired_records=[AcquiredRecords(0, 9, 1), AcquiredRecords(20, 20, 3)],
-    )
-    other = PartitionData(0, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    answer = ShareFetchResponse(
-        responses=[
-            ShareFetchableTopicResponse(T, [data]),
-            ShareFetchableTopicResponse(b"u" * 16, [other]),
-        ]
-    )
-    Reporter(seen.append).fetched(7, answer, name_of)
-    assert seen == [
-        Refused("ShareFetch", "orders", 2, "INVALID_RECORD_STATE"),
-        Acquired("orders", 2, 10, 1),
-        Acquired("orders", 2, 1, 3),
-        Refused("ShareFetch", (b"u" * 16).hex(), 0, "UNKNOWN_TOPIC_ID"),
-        Fetched(7, 11, 70),
-    ]
-
-
-def test_a_fetch_that_brought_nothing_is_not_worth_an_event() -> None:
-    seen: list[Event] = []
-    Reporter(seen.append).fetched(7, ShareFetchResponse(), name_of)
-    assert seen == []
-
-
-def test_refused_acknowledgements_are_told_by_partition() -> None:
-    seen: list[Event] = []
-    rows = [
-        acknowledged.PartitionData(0, 0),
-        acknowledged.PartitionData(1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    ]
-    answer = ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(T, rows)])
-    Reporter(seen.append).acknowledged(answer, name_of)
-    assert seen == [Refused("ShareAcknowledge", "orders", 1, "NOT_LEADER_OR_FOLLOWER")]
-
-
-def test_requests_end_with_an_answer_an_error_or_none() -> None:
-    seen: list[Event] = []
-    reporter = Reporter(seen.append)
-    reporter.answered(ShareFetchRequest(), 1, 0.5, ShareFetchResponse())
-    reporter.answered(
-        ShareFetchRequest(), 1, 0.5, ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_NOT_FOUND)
-    )
-    reporter.answered(ShareFetchRequest(), 1, 0.5, ConnectionLost("gone"))
-    assert [event.error for event in seen if isinstance(event, Answered)] == [
-        None,
-        "SHARE_SESSION_NOT_FOUND",
-        "ConnectionLost",
-    ]
-
-
-def test_the_outcome_callback_is_told_of_outcomes_only() -> None:
-    seen: list[Settled] = []
-    reporter = Reporter(on_settled=seen.append)
-    assert (reporter.is_on, reporter.wants_outcomes) == (False, True)
-    outcome = Settled("orders", 0, (AckRange(0, 0, b"\x01"),), BrokerError(6, "x"), False)
-    reporter.tell(SessionEnded(1, "ConnectionLost"))
-    reporter.tell(outcome)
-    assert seen == [outcome]
-
-
-def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[Settled] = []
-
-    def broken(event: Event) -> None:
-        raise RuntimeError("mine")
-
-    outcome = Settled("orders", 0, (), None, False)
-    with caplog.at_level(logging.ERROR, "kshare"):
-        Reporter(broken, seen.append).tell(outcome)
-    assert seen == [outcome]
-    assert caplog.messages == ["an observer raised at Settled"]
-
-
-def test_nobody_is_told_nothing() -> None:
-    reporter = Reporter()
-    assert (reporter.is_on, reporter.wants_outcomes) == (False, False)
-    reporter.tell(SessionEnded(1, "x"))

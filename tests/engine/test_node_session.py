@@ -75,7 +75,7 @@ async def test_what_somebody_waits_for_leaves_in_the_moment_that_it_is_asked_for
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
-        with rig.holdings.confirming():
+        with rig.holdings.book.commits.confirming():
             rig.node.speak()
             acknowledgement, _ = broker.begun
             assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
@@ -89,13 +89,13 @@ async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
-        with rig.holdings.confirming():
+        with rig.holdings.book.commits.confirming():
             rig.node.speak()
             rig.node.stop()
             rig.node.speak()
     assert [type(request) for request in broker.requests[1:]] == [ShareAcknowledgeRequest] * 2
     assert not broker.requests[-1].topics, "nothing was left for the request that closes"
-    assert list(rig.holdings.results.values()) == [None]
+    assert list(rig.holdings.book.commits.results.values()) == [None]
 
 
 async def test_nothing_is_said_by_itself_behind_a_failure() -> None:
@@ -233,4 +233,4 @@ async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
         rig.node.lose_topic(PARTITION[0])
         assert not batch.lease.decide(0, 1)
         assert rig.node.is_clear
-        assert rig.holdings.tally.undecided == 0
+        assert rig.holdings.book.tally.undecided == 0

@@ -53,7 +53,7 @@ class Timed(TinyBroker):
 
 
 def on_its_clock(rig: Rig, broker: Timed) -> Rig:
-    rig.holdings.clock = lambda: broker.now
+    rig.holdings.book.clock.now = lambda: broker.now
     return rig
 
 
@@ -66,7 +66,7 @@ async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than
         until_s = broker.now + 19.0  # then it would be renewed
         before = len(broker.requests)
         while broker.now < until_s:
-            rig.holdings.changed.send()
+            rig.holdings.book.changed.send()
             await anyio.lowlevel.checkpoint()
         asked = len(broker.requests) - before
         rig.holdings.askers = 0
@@ -86,8 +86,8 @@ async def test_an_answer_that_is_read_when_its_locks_are_over_is_not_handed_out(
         batch = await rig.next_batch()
         assert batch.delivery_count == 2
         batch.accept()
-        with rig.holdings.confirming():
-            rig.holdings.changed.send()
+        with rig.holdings.book.commits.confirming():
+            rig.holdings.book.changed.send()
             while set(broker.states) != {ACCEPTED}:
                 await anyio.lowlevel.checkpoint()
 

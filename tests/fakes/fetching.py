@@ -11,6 +11,7 @@ import anyio
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
+from kshare.engine.demand import HeldDemand
 from kshare.engine.node_session import NodeSession
 from kshare.state.leases import LeaseKeeper
 from kshare.state.session import ShareSession
@@ -29,8 +30,9 @@ class Rig:
             1,
             ShareSession("g", "m"),
             broker,
-            config,
-            self.holdings,
+            config.member_settings(),
+            self.holdings.book,
+            HeldDemand(self.holdings.book),
             lambda topic_id: "t",
             lambda partitions, leaders, endpoints: self.moved.append(partitions),
         )
@@ -43,7 +45,7 @@ class Rig:
                 return batch
             arrived = self.holdings.arrived.next()
             self.node.speak()
-            self.holdings.changed.send()
+            self.holdings.book.changed.send()
             await arrived.wait()
 
 

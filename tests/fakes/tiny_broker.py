@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
-from kshare.engine.request_line import OnReply
 from kshare.errors import ConnectionLost
+from kshare.net.pending import OnReply, PendingRequest
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,
@@ -55,7 +55,7 @@ class TinyBroker:
     async def wait_for_reply(self, pending: Any, timeout: float) -> None:
         asking, on_reply = pending
         while asking is not None:
-            asking = on_reply(await self.ask(asking))
+            asking = on_reply(PendingRequest(asking), await self.ask(asking))
 
     # --- what it does
 

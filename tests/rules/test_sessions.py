@@ -62,7 +62,7 @@ async def test_rule_1_what_was_queued_for_the_old_session_is_failed_back_and_nev
         batch.release()
         broker.disconnect()
         rig.node.on_connection_closed("cut")
-        refusal = rig.holdings.results[PARTITION]
+        refusal = rig.holdings.book.commits.results[PARTITION]
         assert isinstance(refusal, BrokerError)
         assert refusal.code == ErrorCode.SHARE_SESSION_NOT_FOUND
         again = await rig.next_batch()

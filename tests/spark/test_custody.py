@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.spark.custody import Custody, Verdict
 from kshare.spark.options import Settle
 from kshare.spark.range_holdings import RangeHoldings
@@ -311,7 +311,7 @@ def test_a_deleted_topic_is_owed_no_more(settle: Settle) -> None:
     custody.acquired("orders", Span(ORDERS, 10, 19), 1)
     in_flight = custody.plan(100)
     assert in_flight is not None
-    holdings.forget_topic(ORDERS[0])
+    holdings.on_topic_gone(ORDERS[0])
     assert custody.owed == 0
     custody.read(token, in_flight, is_logged=True)
     custody.complete(in_flight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody
 from kshare.spark.range_holdings import RangeHoldings
@@ -80,7 +80,7 @@ class Stage:
 
     def acquire(self, first: int, last: int, count: int = 1) -> None:
         data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, count)])
-        self.holdings.add("orders", self.acks, data, 30.0, self.clock.now)
+        self.holdings.book.acquire("orders", self.acks, data, 30.0, self.clock.now)
 
 
 def test_only_what_has_run_out_is_dropped() -> None:
@@ -103,10 +103,11 @@ def test_a_row_that_was_released_and_came_again_is_not_lost_with_its_older_lease
     stage.custody.settle_rows(Span(ORDERS, 5, 5), "release")
     stage.holdings.carry_out(stage.custody.complete(token))
     stage.acks.take(renewals=False)
-    stage.holdings.on_outcomes(stage.acks.on_answer(0))
+    stage.holdings.book.on_outcomes(stage.acks.on_answer(0))
     stage.clock.now = 20.0
     stage.acquire(5, 5, 2)
     assert stage.custody.fresh == 51
     stage.clock.now = 31.0
-    stage.holdings._report_lost([lease for lease in stage.acks.leases if lease.first == 0], "expired")
+    (old,) = [lease for lease in stage.acks.leases if lease.first == 0]
+    stage.holdings.on_lost(old, "expired")
     assert stage.custody.fresh == 1

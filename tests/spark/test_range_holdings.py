@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.engine.events import Reporter
+from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody, Decisions
 from kshare.spark.range_holdings import RangeHoldings
@@ -25,14 +25,14 @@ def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -
 
     def acquire(first: int, last: int, count: int) -> None:
         data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, count)])
-        holdings.add("orders", acks, data, 30.0, 0.0)
+        holdings.book.acquire("orders", acks, data, 30.0, 0.0)
 
     acquire(0, 99, 1)
     holdings.carry_out(
         Decisions(accept=[Span(ORDERS, 0, 4), Span(ORDERS, 6, 49)], release=[Span(ORDERS, 5, 5)])
     )
     acks.take(renewals=False)
-    holdings.on_outcomes(acks.on_answer(0))
+    holdings.book.on_outcomes(acks.on_answer(0))
     acquire(5, 5, 2)
     acquire(100, 109, 1)
     holdings.carry_out(Decisions(accept=[Span(ORDERS, 50, 104)]))

@@ -15,7 +15,7 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
-from kshare.state.session import AckRange, FetchLimits, Leader, ShareSession
+from kshare.state.session import AckRange, Answer, FetchLimits, Leader, ShareSession
 
 A, B = b"a" * 16, b"b" * 16
 LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250, max_bytes=1_000_000)
@@ -192,9 +192,9 @@ def test_rule_15_an_answer_from_before_a_reset_is_dropped() -> None:
     made.reset()
     current = made.fetch(LIMITS, {})
     rows = fetched(((A, 0), PartitionData(acquired_records=[AcquiredRecords(0, 9, 1)])))
-    assert made.on_answer(late, rows).is_stale
+    assert made.on_answer(late, rows) == Answer()
     assert not made.is_open
-    assert not made.on_answer(current, rows).is_stale
+    assert made.on_answer(current, rows) != Answer()
     assert made.is_open
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,8 @@ from kshare.spark.options import ReadOptions
 from kshare.spark.source import KshareDataSource, ShareStreamReader
 from kshare.spark.spans import Span
 from kshare.spark.splitting import RangePartition
-from kshare.state.acks import Outcome
+from kshare.state.lease import Partition
+from kshare.state.session import AckRange
 from tests.spark.real_storm.fates import Fate, Ledger, Step, Victim
 
 if TYPE_CHECKING:
@@ -169,25 +170,24 @@ class Hand:
         """Acceptances leave, and are answered, where no call of Spark's is."""
         holdings = runner._member._holdings
         custody = holdings.custody
-        carry_out, on_outcomes, confirmed = holdings.carry_out, holdings.on_outcomes, custody.confirmed
+        carry_out, on_confirmed, confirmed = holdings.carry_out, holdings.on_confirmed, custody.confirmed
 
         def leaving(decisions: Decisions) -> None:
             carry_out(decisions)
             if decisions.accept and self.is_due("asking"):
                 threading.Timer(0.0005 * (self.fate.seed % 20), strike, (self.folder, self.fate)).start()
 
-        def answered(outcomes: Iterable[Outcome]) -> None:
-            told = list(outcomes)
-            if any(one.error == 0 and not one.is_open and one.ranges for one in told):
+        def answered(partition: Partition, ranges: Sequence[AckRange]) -> None:
+            if ranges:
                 self.at("answering")
-            on_outcomes(told)
+            on_confirmed(partition, ranges)
 
         def known(span: Span) -> None:
             self.ledger.tell("confirmed", partition=span.partition[1], first=span.first, last=span.last)
             confirmed(span)
 
         mock.patch.object(holdings, "carry_out", leaving).start()
-        mock.patch.object(holdings, "on_outcomes", answered).start()
+        mock.patch.object(holdings, "on_confirmed", answered).start()
         mock.patch.object(custody, "confirmed", known).start()
 
 

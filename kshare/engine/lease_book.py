@@ -1,0 +1,189 @@
+"""All leases of a member, whichever broker they are from: acquired, renewed, settled, and lost when their time is over.
+
+Shared by the sessions of one member, all in one event loop: no locks. Tells the holder of the records what becomes of
+them. Decides what is reported as lost; never who gets records, and sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kshare.engine.commits import Commits
+from kshare.engine.events import LossReason
+from kshare.engine.holder import Holder
+from kshare.engine.lease_reports import LeaseReports, outcome_error
+from kshare.engine.lock_clock import LockClock
+from kshare.engine.reporter import Reporter
+from kshare.engine.signals import Signal
+from kshare.net.clock import suspended_s
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.state.acks import Outcome, PartitionAcks
+from kshare.state.coverage import wrong_ranges
+from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, Partition, Tally
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import MOVED, AckRange
+
+SessionLeases = dict[Partition, PartitionAcks]
+"""What one session holds."""
+
+
+class LeaseBook:
+    """`changed` is sent when something was decided, answered or lost, or when there is room for more."""
+
+    def __init__(
+        self,
+        holder: Holder,
+        *,
+        keeper: LeaseKeeper,
+        clock: Callable[[], float],
+        reporter: Reporter | None = None,
+        suspended: Callable[[], float] = suspended_s,
+    ) -> None:
+        """`clock` is the event loop's; `suspended` tells for how many seconds it stood still so far."""
+        self.holder = holder
+        self.keeper = keeper
+        self.reporter = reporter or Reporter()
+        self.clock = LockClock(clock, suspended)
+        self.changed = Signal()
+        self.tally = Tally(self.changed.send)
+        self.commits = Commits(self.changed)
+        self._reports = LeaseReports(self.reporter, keeper, self.commits)
+        self._sessions: list[SessionLeases] = []
+
+    def place_of(self, partition: Partition) -> tuple[str, int]:
+        """The topic's name, once anything of it was acquired, and the partition's number."""
+        return self._reports.place_of(partition)
+
+    def now(self) -> float:
+        """After a suspension, locks are over that much sooner."""
+        slept = self.clock.slept()
+        if slept:
+            self.keeper.on_suspended(slept)
+        return self.clock.now()
+
+    # --- in
+
+    def open_session(self) -> SessionLeases:
+        """What one broker's session holds: looked after by whichever session has its turn."""
+        books: SessionLeases = {}
+        self._sessions.append(books)
+        return books
+
+    def acquire(
+        self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
+    ) -> None:
+        """One partition's part of the answer to a fetch that was sent then."""
+        self.now()
+        self._reports.learn(acks.partition[0], topic)
+        ranges = self._credible(topic, data)
+        size = len(data.records or b"")
+        count = sum(one.last_offset - one.first_offset + 1 for one in ranges)
+        leases = []
+        for acquired in ranges:
+            first, last = acquired.first_offset, acquired.last_offset
+            lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
+            if lease.delivery_count > 1:
+                self._reports.came_again(lease, acks.leases)
+            lost, outcomes = acks.add(lease)
+            if lost:
+                self._reports.expired_unnoticed(acks.partition, lost)
+                self.on_outcomes(outcomes)
+            self.keeper.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
+            leases.append(lease)
+        self.holder.on_acquired(topic, leases, data, lock_s)
+
+    def _credible(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
+        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
+        acquired = data.acquired_records
+        wrong = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
+        for why in wrong.values():
+            self.reporter.ignored(topic, data.partition_index, why)
+        return [one for index, one in enumerate(acquired) if index not in wrong] if wrong else acquired
+
+    # --- out
+
+    def on_answered(self, acks: PartitionAcks, error: int, sent_at: float) -> None:
+        """The broker's word on what is under way of a partition, and was sent then."""
+        if error in MOVED:
+            for lease in acks.leases:
+                self.holder.on_moved(lease)
+        outcomes = acks.on_answer(error)
+        for outcome in outcomes:
+            for lease in outcome.renewed:
+                self.keeper.on_renewed(lease, sent_at)
+            if outcome.given_up:
+                self._reports.given_up(outcome, error)
+        self.on_outcomes(outcomes)
+        self.forget(acks)
+
+    def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """The broker's word on acknowledgements, or that there is none."""
+        for outcome in outcomes:
+            error = outcome_error(outcome) if outcome.error or outcome.is_open else None
+            if outcome.not_renewed:
+                self._reports.not_renewed(outcome)
+                for lease in outcome.not_renewed:
+                    self.keeper.on_not_renewed(lease)
+            else:
+                self.commits.on_outcome(outcome, error)
+            self._reports.settled(outcome, error)
+            if error is None:
+                self.holder.on_confirmed(outcome.partition, outcome.ranges)
+
+    def on_too_late(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
+        """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""
+        ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
+        self.on_outcomes([Outcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
+
+    def forget(self, acks: PartitionAcks) -> None:
+        """Leases that are done, settled or lost."""
+        done = acks.forget_done()
+        if self.reporter.is_on:
+            self._reports.finished(done, self.clock.now())
+        self.keeper.remove(done)
+
+    # --- losses
+
+    def end_session(self, books: SessionLeases) -> None:
+        """Everything acquired in it is lost."""
+        self.holder.on_session_ended()
+        lost = list(books.values())
+        books.clear()
+        for acks in lost:
+            self.lose(acks)
+
+    def lose(self, acks: PartitionAcks, why: LossReason = "session") -> None:
+        """All that is held of a partition."""
+        for lease in acks.leases:
+            self._report_lost(lease, why)
+        self.keeper.remove(acks.leases)
+        self.on_outcomes(acks.lose())
+        self.changed.send()
+
+    def _report_lost(self, lease: Lease, why: LossReason) -> None:
+        self.holder.on_lost(lease, why)
+        self._reports.lost(lease, why)
+
+    def look_after_leases(self) -> None:
+        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
+        now = self.now()
+        if now < self.keeper.wake_at:
+            return
+        due = self.keeper.due(now)
+        for lease in due.renew:
+            self.holder.on_renewing(lease)
+            lease.decide_held(RENEW)
+        for lease in due.release:
+            lease.decide_held(RELEASE)
+            self.holder.on_released(lease)
+        for lease in due.capped:
+            self._reports.capped(lease)
+        for acks in [acks for books in self._sessions for acks in books.values()]:
+            for lease in acks.leases:
+                if lease.deadline <= now:
+                    self._report_lost(lease, "expired")
+            late, outcomes = acks.expire(now)
+            self.keeper.remove(late)
+            self.on_outcomes(outcomes)
+            self.forget(acks)

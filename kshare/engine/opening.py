@@ -1,0 +1,31 @@
+"""How every member begins: reach the cluster, see whether it can do share groups, and whether it renews locks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.net.share_groups import require_share_groups
+from kshare.protocol.messages import ShareAcknowledgeRequest
+
+_RENEWING_VERSION = 2
+
+
+class ReachedCluster(NamedTuple):
+    """A cluster that has answered."""
+
+    pool: Pool
+    renews: bool
+    """Whether its brokers can renew locks: they can since Kafka 4.2."""
+
+
+@asynccontextmanager
+async def reached(settings: NetSettings) -> AsyncIterator[ReachedCluster]:
+    """Raises what keeps this cluster from being of use; at the end of the block all connections are closed."""
+    async with Pool(settings) as pool:
+        connection = await pool.get_in()
+        require_share_groups(connection)
+        yield ReachedCluster(pool, connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION)

@@ -1,0 +1,108 @@
+"""Tells a consumer's observers of events, if it has any, and logs what may happen for each record without flooding.
+
+Decides nothing. An observer that raises is logged, and harms nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kshare.engine.events import (
+    Acquired,
+    Answered,
+    Damaged,
+    Event,
+    Fetched,
+    Observer,
+    OnSettled,
+    Refused,
+    Settled,
+)
+from kshare.errors import KshareError
+from kshare.protocol.error_codes import error_name
+from kshare.protocol.message import Message, Request
+from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
+from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
+from kshare.summary_log import SummaryLog
+
+log = logging.getLogger("kshare.client")
+
+
+class Reporter:
+    """Tells one consumer's observers, if it has any; `is_on` says whether events are worth making.
+
+    `log` takes what may be logged for each record or each request; whoever ends the consumer closes it.
+    """
+
+    def __init__(
+        self,
+        observer: Observer | None = None,
+        on_settled: OnSettled | None = None,
+        *,
+        group: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.log = SummaryLog(log, group, clock)
+        self._observer = observer
+        self._on_settled = on_settled
+        self.is_on = observer is not None
+        self.wants_outcomes = self.is_on or on_settled is not None
+
+    def tell(self, event: Event) -> None:
+        if self._observer is not None:
+            self._call(self._observer, event)
+        if self._on_settled is not None and isinstance(event, Settled):
+            self._call(self._on_settled, event)
+
+    def answered(
+        self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
+    ) -> None:
+        """One exchange, whatever came of it."""
+        if self.is_on:
+            code = getattr(answer, "error_code", 0)
+            failure = error_name(code) if code else None
+            if isinstance(answer, KshareError):
+                failure = type(answer).__name__
+            self.tell(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
+
+    def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
+        """All that the answer to a fetch tells."""
+        if not self.is_on:
+            return
+        records = size = 0
+        for row in answer.responses:
+            topic = name_of(row.topic_id) or row.topic_id.hex()
+            for data in row.partitions:
+                for code in {data.error_code, data.acknowledge_error_code} - {0}:
+                    self.tell(Refused("ShareFetch", topic, data.partition_index, error_name(code)))
+                for acquired in data.acquired_records:
+                    count = acquired.last_offset - acquired.first_offset + 1
+                    self.tell(Acquired(topic, data.partition_index, count, acquired.delivery_count))
+                    records += count
+                size += len(data.records or b"")
+        if records:
+            self.tell(Fetched(node, records, size))
+
+    def acknowledged(self, answer: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]) -> None:
+        """What was refused."""
+        if self.is_on:
+            for row in answer.responses:
+                for data in row.partitions:
+                    if data.error_code:
+                        topic = name_of(row.topic_id) or row.topic_id.hex()
+                        error = error_name(data.error_code)
+                        self.tell(Refused("ShareAcknowledge", topic, data.partition_index, error))
+
+    def ignored(self, topic: str, partition: int, what: str) -> None:
+        """A part of an answer that no broker means: to the log, and to whoever counts."""
+        self.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", what)
+        self.tell(Damaged(topic, partition, 0, what))
+
+    def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
+        try:
+            function(event)  # type: ignore[arg-type]
+        except Exception:
+            self.log.event(logging.ERROR, f"an observer raised at {type(event).__name__}", has_traceback=True)
