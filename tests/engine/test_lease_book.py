@@ -1,0 +1,100 @@
+"""What a holder of records is told: of what was acquired, what became of it, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.engine.lease_book import LeaseBook
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
+from kshare.state.acks import PartitionAcks
+from kshare.state.lease import ACCEPT, LOST
+from kshare.state.leases import LeaseKeeper
+from kshare.state.session import AckRange
+from tests.fakes.plain_holder import PlainHolder
+
+PARTITION = (b"t" * 16, 3)
+LOCK_S = 30.0
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.holder = PlainHolder()
+        self.keeper = LeaseKeeper(can_renew=True, longest_s=1000.0)
+        self.book = LeaseBook(self.holder, keeper=self.keeper, clock=lambda: self.now, suspended=lambda: 0.0)
+        self.held = self.book.open_session()
+        self.acks = self.held[PARTITION] = PartitionAcks(PARTITION)
+
+    def acquire(self, *ranges: tuple[int, int], count: int = 1) -> None:
+        acquired = [AcquiredRecords(first, last, count) for first, last in ranges]
+        data = PartitionData(PARTITION[1], acquired_records=acquired)
+        self.book.acquire("orders", self.acks, data, LOCK_S, self.now)
+
+    def told(self) -> list[tuple[object, ...]]:
+        told, self.holder.told = self.holder.told, []
+        return told
+
+
+def test_one_part_of_an_answer_is_told_at_once_and_without_ranges_that_no_broker_means() -> None:
+    rig = Rig()
+    rig.acquire((0, 9), (5, 12), (20, 29))
+    assert rig.told() == [("acquired", "orders", [(0, 9), (20, 29)])]
+    assert rig.book.tally.undecided == 20
+    assert rig.book.place_of(PARTITION) == ("orders", 3)
+
+
+def test_a_confirmed_acknowledgement_is_told() -> None:
+    rig = Rig()
+    rig.acquire((0, 9))
+    rig.holder.leases[0].decide_held(ACCEPT)
+    rig.acks.take(renewals=False)
+    rig.book.on_answered(rig.acks, ErrorCode.NONE, rig.now)
+    assert rig.told()[1:] == [("confirmed", [AckRange(0, 9, b"\x01")])]
+    assert rig.acks.leases == []
+
+
+def test_a_leader_that_has_moved_is_told_while_the_lease_says_what_was_accepted() -> None:
+    rig = Rig()
+    rig.acquire((0, 9))
+    rig.holder.leases[0].decide(4, ACCEPT)
+    rig.acks.take(renewals=False)
+    rig.book.on_answered(rig.acks, ErrorCode.NOT_LEADER_OR_FOLLOWER, rig.now)
+    assert rig.told()[1:] == [("moved", 0)]
+    assert rig.holder.leases[0].count(LOST) == 1
+
+
+def test_what_waits_is_released_what_is_worked_on_renewed_and_what_has_run_out_lost() -> None:
+    rig = Rig()
+    rig.acquire((0, 9), (10, 19))
+    rig.keeper.hand_out(rig.holder.leases[1], rig.now)
+    rig.now += 0.7 * LOCK_S
+    rig.book.look_after_leases()
+    assert rig.told()[1:] == [("renewing", 10), ("released", 0)]
+    rig.now += LOCK_S
+    rig.book.look_after_leases()
+    assert rig.told() == [("lost", 0, 0, "expired"), ("lost", 10, 10, "expired")]
+    assert rig.book.tally.undecided == 0
+
+
+def test_the_end_of_a_session_is_told_before_what_is_lost_by_it() -> None:
+    rig = Rig()
+    rig.acquire((0, 9))
+    rig.book.end_session(rig.held)
+    assert rig.told()[1:] == [("session ended",), ("lost", 0, 10, "session")]
+    assert rig.held == {}
+    assert len(rig.keeper) == 0
+
+
+@pytest.mark.parametrize("is_handed_out", [True, False])
+def test_only_what_was_in_the_users_hands_is_a_loss_for_the_next_commit(is_handed_out: bool) -> None:
+    rig = Rig()
+    rig.acquire((0, 9))
+    if is_handed_out:
+        rig.keeper.hand_out(rig.holder.leases[0], rig.now)
+    rig.book.lose(rig.acks, "moved")
+    with rig.book.commits.confirmation([]) as confirmation:
+        assert [str(error) for _, error in confirmation.losses] == [
+            "orders[3]: the lock of 10 records between offsets 0 and 9 is lost: the leader of the partition moved; "
+            "they will be redelivered"
+        ][: int(is_handed_out)]

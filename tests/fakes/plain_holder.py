@@ -1,0 +1,56 @@
+"""The plainest holder of records: wants some, takes whatever comes, and notes what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kshare.engine.events import LossReason
+from kshare.protocol.messages.share_fetch_response import PartitionData
+from kshare.state.lease import Lease, Partition
+from kshare.state.session import AckRange
+
+
+class PlainHolder:
+    wants_more = True
+    is_asked = False
+    few = 0
+    rate = 0.0
+    handed_at = 0.0
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.told: list[tuple[object, ...]] = []
+
+    def room(self, brokers: int) -> int:
+        return 1000 // brokers
+
+    def room_in_bytes(self, brokers: int) -> int:
+        return 1_000_000 // brokers
+
+    def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
+        self.leases += leases
+        self.told.append(("acquired", topic, [(lease.first, lease.last) for lease in leases]))
+
+    def on_renewing(self, lease: Lease) -> None:
+        self.told.append(("renewing", lease.first))
+
+    def on_released(self, lease: Lease) -> None:
+        self.told.append(("released", lease.first))
+
+    def on_lost(self, lease: Lease, why: LossReason) -> None:
+        self.told.append(("lost", lease.first, lease.undecided, why))
+
+    def on_moved(self, lease: Lease) -> None:
+        self.told.append(("moved", lease.first))
+
+    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+        self.told.append(("confirmed", list(ranges)))
+
+    def on_session_ended(self) -> None:
+        self.told.append(("session ended",))
+
+    def on_topic_gone(self, topic_id: bytes) -> None:
+        self.told.append(("topic gone",))
+
+    def on_failed(self) -> None:
+        self.told.append(("failed",))
