@@ -1,8 +1,8 @@
-"""Kafka share groups (KIP-932) for Python: durable queues with per-record acknowledgements, on the wire.
+"""A Python client for Kafka share groups (KIP-932): durable queues with individually acknowledged records.
 
-This is the public surface; besides it there are `kshare.sync` (no event loop needed), `kshare.engine.events`
-(events), `kshare.admin.results` and `kshare.metrics`. Consumer and administrator are loaded when they are first named,
-so that the codecs alone stay quick.
+ShareConsumer consumes and AdminClient manages share groups. docs/api.md lists all public names; other public modules
+are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and `kshare.metrics`.
+Names are loaded when they are first used, so that programs that need only the codecs start fast.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class KshareError(Exception):
-    """The root: `except KshareError` catches whatever this library raises on purpose."""
+    """The base class of all errors that kshare raises on purpose."""
 
 
 class EncodeError(KshareError, ValueError):
@@ -39,7 +39,7 @@ class EncodeError(KshareError, ValueError):
 
 
 class DecodeError(KshareError, ValueError):
-    """Bytes are not what they should be: says which field, at which offset, and why."""
+    """Bytes can't be decoded: names the field, its offset and the reason."""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(f"{path or 'message'} at byte {offset}: {reason}")
@@ -49,7 +49,7 @@ class DecodeError(KshareError, ValueError):
 
 
 class CorruptBatchError(DecodeError):
-    """A record batch is broken (checksum, framing, compression): names the partition offset where it starts."""
+    """A record batch is corrupt (checksum, framing or compression): names the offset at which the batch starts."""
 
     def __init__(self, base_offset: int, offset: int, reason: str) -> None:
         super().__init__(f"batch at partition offset {base_offset}", offset, reason)
@@ -57,7 +57,7 @@ class CorruptBatchError(DecodeError):
 
 
 class FrameTooLarge(DecodeError):
-    """A frame is announced that is larger than the limit: of answers, `max_response_bytes`."""
+    """The size of a frame is above the limit. For responses, the limit is `max_response_bytes`."""
 
     def __init__(self, offset: int, size: int, limit: int) -> None:
         super().__init__("size", offset, f"a frame of {size} bytes announced, {limit} are allowed")
@@ -66,7 +66,7 @@ class FrameTooLarge(DecodeError):
 
 
 class UnreadableAnswer(DecodeError):
-    """A broker's answer can't be decoded: names the broker and the request, and says what is wrong in the answer."""
+    """A broker's response can't be decoded: names the broker, the request and the problem."""
 
     def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
         super().__init__(error.path, error.offset, error.reason)
@@ -77,7 +77,7 @@ class UnreadableAnswer(DecodeError):
 
 
 class CaptureError(KshareError, ValueError):
-    """A network capture is damaged, cut off, or none at all: says at which byte of the file."""
+    """A file isn't a network capture, or is damaged or truncated: names the byte at which it breaks."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"byte {offset}: {reason}")
@@ -86,27 +86,27 @@ class CaptureError(KshareError, ValueError):
 
 
 class ConfigError(KshareError, ValueError):
-    """An option is unknown, missing, contradictory or out of range; the text says what to write instead."""
+    """An option or argument is unknown, missing, contradictory or out of range; the message says what to use."""
 
 
 class ConnectionLost(KshareError):
-    """A connection couldn't be made, or ended before the answer came. Whether the request was carried out is open."""
+    """A connection couldn't be made, or broke before the response arrived. The request may have been executed."""
 
 
 class RequestTimedOut(KshareError):
-    """No answer within the deadline. Whether the request was carried out is open."""
+    """No response arrived in time. The request may have been executed."""
 
 
 class AuthenticationFailed(KshareError):
-    """TLS or SASL refused one of the two sides; trying again with the same credentials is of no use."""
+    """TLS or SASL authentication failed. Retrying with the same credentials is of no use."""
 
 
 class Unsupported(KshareError):
-    """The broker can't do what is needed: too old, a feature switched off, no version in common. Says what to do."""
+    """The broker is too old, a feature is disabled, or there is no common version. The message says what to do."""
 
 
 class BrokerError(KshareError):
-    """A broker answered with an error code."""
+    """A broker responded with an error code."""
 
     def __init__(self, code: int, what: str, message: str | None = None) -> None:
         from kshare.protocol.error_codes import ABOUT, RETRIABLE, error_name
@@ -119,38 +119,41 @@ class BrokerError(KshareError):
 
 
 class NotAuthorized(BrokerError):
-    """A broker knows who we are, and refuses: the text says which right is missing and the command that grants it."""
+    """You lack a permission. The message names it, with the command that grants it."""
 
     def __init__(
         self, code: int, what: str, lack: str, command: str, operation: str, resource: str, name: str
     ) -> None:
         super().__init__(code, what, f"{lack}; grant it: {command}")
         self.lack = lack
-        """Who may not do what, in words."""
+        """Which permission is missing, as a sentence."""
         self.command = command
-        """What somebody who may has to type."""
+        """The `kafka-acls` command that grants it."""
         self.operation = operation
-        """As Kafka calls it: Read, Describe, AlterConfigs."""
+        """The ACL operation, by Kafka's name: Read, Describe, AlterConfigs."""
         self.resource = resource
         """`topic`, `group` or `cluster`."""
         self.resource_name = name
 
 
 class AcknowledgeError(KshareError):
-    """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""
+    """Records can't be acknowledged any more: their acknowledgement was already sent, or their lock was lost."""
 
 
 class ConsumerClosed(KshareError):
-    """The consumer was closed, by whichever task: there is nothing to wait for any more."""
+    """The consumer was closed, so there are no more records."""
 
 
 class DeserializationFailed(KshareError):
-    """A deserializer raised. `record` has the bytes, and can be settled; the text says only where they are."""
+    """A deserializer raised. `record` has the original bytes, and can be acknowledged.
+
+    The message says where the record is, but nothing of what is in it.
+    """
 
     def __init__(self, record: Any, part: str, error: Exception) -> None:
         where = f"{record.topic}[{record.partition}]@{record.offset}"
         super().__init__(f"{where}: its {part} can't be deserialized ({type(error).__name__})")
         self.record = record
-        """A ShareRecord."""
+        """The ShareRecord, with its key and value as bytes."""
         self.part = part
-        """`key` or `value`."""
+        """The part that couldn't be deserialized: `key` or `value`."""

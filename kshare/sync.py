@@ -69,7 +69,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._walk: Iterator[ShareRecord] = iter(())
 
     def __enter__(self) -> Self:
-        """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        """Connect to a broker, or raise. Joining the group continues in the background."""
         if self._stack is not None:
             raise KshareError("the consumer is open already: make one for each `with`")
         with ExitStack() as stack:
@@ -101,10 +101,10 @@ class BlockingConsumer(Generic[RecordT_co]):
             log.error("closing the consumer failed: %s", problem, exc_info=problem)
 
     def close(self) -> None:
-        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left.
+        """Close the consumer: send acknowledgements, release all other records, leave the group.
 
-        At the end of `with` it is called for you. Any thread may call it, at any time, and again: all calls return when
-        the consumer is closed. A thread that waits for records gets ConsumerClosed.
+        Takes `close_timeout` at most. Called at the end of `with`. Any thread may call it, more than once: all calls
+        return when the consumer is closed. A thread that waits for records gets ConsumerClosed.
         """
         self._require_other_thread("close()")
         with self._closing:
@@ -122,11 +122,11 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What is subscribed to now."""
+        """The topics that are subscribed to now."""
         return self._consumer.topics
 
     def __iter__(self) -> Iterator[RecordT_co]:
-        """Record by record. A loop that was left goes on where it was left, after the record then at hand."""
+        """Iterate over the records. A new loop continues after the record at which the last one was left."""
         self._require_turn()
         self._give_back()
         records = self._accepting() if self.config.is_implicit else self._walking()
@@ -172,7 +172,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._walk = iter(self._next_batch())
 
     def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
-        """Batch by batch: records of one partition that were acquired together."""
+        """Iterate over batches: records of one partition that were acquired together."""
         self._require_turn()
         self._give_back()
         return cast("Iterator[TypedBatch[RecordT_co]]", self._batches())
@@ -197,29 +197,32 @@ class BlockingConsumer(Generic[RecordT_co]):
             self._desk.settle_if_held(left.batch.lease, left.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
-        """Wait until everything acknowledged so far is confirmed or refused; see `kshare.ShareConsumer.commit`."""
+        """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
+
+        See `kshare.ShareConsumer.commit`.
+        """
         return self._run(self._consumer.commit)
 
     @property
     def member_id(self) -> str:
-        """What the group calls this member, once the consumer is open."""
+        """The member id of this consumer in its group. Available once the consumer is open."""
         return self._consumer.member_id
 
     @property
     def can_renew(self) -> bool:
-        """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
+        """Whether acquisition locks are renewed: needs Kafka 4.2 or later and `renew_leases`."""
         return self._consumer.can_renew
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Want these topics from now on, and no others."""
+        """Replace the topics that are subscribed to; see `kshare.ShareConsumer.subscribe`."""
         self._call(lambda: self._consumer.subscribe(topics))
 
     def stop_acquiring(self) -> None:
-        """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
+        """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
         self._call(self._consumer.stop_acquiring)
 
     def set_max_records(self, records: int) -> None:
-        """Hold at most so many records from now on, instead of `max_records`. What is held already stays."""
+        """Replace the limit `max_records`. Records that are already held are kept."""
         self._call(lambda: self._consumer.set_max_records(records))
 
     @overload
@@ -227,9 +230,9 @@ class BlockingConsumer(Generic[RecordT_co]):
     @overload
     def next_batch(self, timeout: float | None) -> TypedBatch[RecordT_co] | None: ...
     def next_batch(self, timeout: float | None = None) -> TypedBatch[RecordT_co] | None:
-        """Records of one partition that were acquired together; what `batches` gives, without accepting anything.
+        """Wait for a batch and return it, as `batches` does, but never accept anything implicitly.
 
-        None if there are none within `timeout` seconds; 0 doesn't wait.
+        Returns None if there is none within `timeout` seconds; 0 doesn't wait.
         """
         if timeout is not None and (not isinstance(timeout, int | float) or not timeout >= 0):
             raise ConfigError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
@@ -304,7 +307,10 @@ class BlockingConsumer(Generic[RecordT_co]):
 
 
 class ShareConsumer(BlockingConsumer[RecordT_co]):
-    """A member of a share group. Options are those of `kshare.ShareConsumer`."""
+    """A consumer in a share group, for blocking code: use it with `with` and `for`.
+
+    Options are those of `kshare.ShareConsumer`.
+    """
 
     # Which deserializers make which records: see `kshare.ShareConsumer`.
 

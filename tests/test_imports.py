@@ -19,7 +19,7 @@ IMPORTS = {name: imports_of(name, path, SOURCES) for name, path in SOURCES.items
 def arrows() -> dict[str, set[str] | None]:
     """Room → what it may import, as the table of rooms says; None for everything."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page.partition("## The rooms")[2].partition("\n## ")[0]
+    table = page.partition("## The packages")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(kshare|tools)/(\w+)(?:\.py)?` \|.*\| (.*) \|$", table, flags=re.MULTILINE)
     assert len(rows) > 15
     return {

@@ -190,7 +190,7 @@ def _key(option: Option) -> list[str]:
 
 def table(options: Iterable[Option]) -> str:
     """The options as a table for docs."""
-    rows = ["| option | type | default | what it is |", "|---|---|---|---|"]
+    rows = ["| option | type | default | meaning |", "|---|---|---|---|"]
     for option in options:
         default = f"`{option.default_text}`" if option.default_text else ""
         kind = _LITERAL.sub(_choices, option.type).replace("|", "\\|")

@@ -1,7 +1,7 @@
-"""The administrator of share groups: what users hold. The work is in the modules beside this one, one a subject.
+"""AdminClient: manages share groups, their offsets and configuration, and topics.
 
-Every call ends within `request_timeout`, tries again what the protocol calls retriable, and raises a BrokerError with
-what to do. Calls may be made side by side.
+Every call ends within `request_timeout`, retries errors that the protocol calls retriable, and raises other errors as a
+BrokerError that says what to do. Calls may be made concurrently. Each subject has a module beside this one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class AdminClient:
-    """Manages share groups. Options are those that every client takes; Kafka's dotted names are understood."""
+    """Manages share groups, their offsets and configuration, and topics: use it with `async with`.
+
+    Options are those of `kshare.ClientOptions`. Kafka's own option names are understood too.
+    """
 
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ClientOptions]
@@ -43,7 +46,7 @@ class AdminClient:
         self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
-        """Reaches a broker, or says why it can't."""
+        """Connect to a broker, or raise."""
         pool = await Pool(self._settings).__aenter__()
         try:
             await pool.get_in()
@@ -65,42 +68,59 @@ class AdminClient:
     async def list_groups(
         self, *, types: Iterable[str] = ("share",), states: Iterable[str] = ()
     ) -> list[GroupListing]:
-        """By name. `types=()` lists groups of every type; `states` are such as "Stable" and "Empty"."""
+        """List groups, sorted by name.
+
+        `types=()` lists groups of every type. `states` lists only groups in these states: "Stable", "Empty", ...
+        """
         return await groups.list_groups(self._router(), types, states)
 
     async def describe_share_group(self, group: str) -> GroupDescription:
+        """Describe a share group and its members."""
         return await groups.describe_share_group(self._router(), _named(group))
 
     async def delete_share_group(self, group: str) -> None:
-        """A group with members is refused, and one of another type."""
+        """Delete a share group. Raises if it has members, or isn't a share group."""
         await self.describe_share_group(group)
         await groups.delete_group(self._router(), group)
 
     # --- offsets
 
     async def share_group_offsets(self, group: str, topics: Chosen | None = None) -> list[PartitionOffset]:
-        """Of all that the group reads, or of `topics`: {"orders": None, "returns": [0, 1]}."""
+        """The start offset and lag of each partition that the group has read.
+
+        `topics` selects partitions: {"orders": None, "returns": [0, 1]}.
+        """
         return await offsets.share_group_offsets(self._router(), _named(group), topics)
 
     async def share_group_progress(self, group: str, topics: Chosen | None = None) -> list[PartitionProgress]:
-        """How far the group is, with what the topics have removed and the stored state of records: see there."""
+        """How far a group has got in each partition.
+
+        Like `share_group_offsets`, with the stored state of records and what retention has removed.
+        """
         router = self._router()
         told = await offsets.share_group_offsets(router, _named(group), topics)
         return (await ProgressReader(router).read({group: told}))[group]
 
     async def alter_share_group_offsets(self, group: str, offsets_: Mapping[TopicPartition, int], /) -> None:
-        """Where the group goes on: {("orders", 0): 42}. Only while it has no members; a new group is made."""
+        """Set the offsets at which a group continues: {("orders", 0): 42}.
+
+        The group must have no members. If it doesn't exist, it is created.
+        """
         await offsets.alter_offsets(self._router(), _named(group), offsets_)
 
     async def reset_share_group_offsets(
         self, group: str, to: Point, topics: Chosen | None = None, *, dry_run: bool = False
     ) -> list[OffsetReset]:
-        """To "earliest", "latest", the first record from a datetime on, or an offset. Says what changed or would."""
+        """Set the offsets of a group to "earliest", "latest", a datetime or an offset.
+
+        A datetime stands for the first record at or after it. Returns the offsets before and after; `dry_run` changes
+        nothing.
+        """
         router = self._router()
         return await offsets.reset_offsets(router, _named(group), to, topics, is_dry_run=dry_run)
 
     async def delete_share_group_offsets(self, group: str, topics: str | Iterable[str]) -> None:
-        """The group forgets these topics, and begins with them as a new group would."""
+        """Make a group forget topics. If it reads them again, it starts as a new group would."""
         names = [topics] if isinstance(topics, str) else list(topics)
         if not names:
             raise ConfigError('no topic is named: write ["orders"]')
@@ -109,31 +129,34 @@ class AdminClient:
     # --- settings
 
     async def group_config(self, group: str) -> list[ConfigEntry]:
-        """What holds for a share group, whether it exists yet or not."""
+        """The configuration in force for a share group, even if the group doesn't exist yet."""
         return await configs.group_config(self._router(), group)
 
     async def alter_group_config(
         self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
     ) -> None:
-        """{"share.auto.offset.reset": "earliest"}; None unsets. All of it or nothing.
+        """Change the configuration of a group: {"share.auto.offset.reset": "earliest"}. None removes a setting.
 
-        Brokers answer when it is written, and read it a moment later: only then does `group_config` show it.
+        Either all changes are made or none. Brokers apply them a moment after they respond, so `group_config` may
+        return the old values for a short time.
         """
         router = self._router()
         await configs.alter(router, Resource.GROUP, _named(group), changes, is_trial=dry_run)
 
     async def topic_config(self, topic: str) -> list[ConfigEntry]:
+        """The configuration in force for a topic."""
         return await configs.describe(self._router(), Resource.TOPIC, topic)
 
     async def alter_topic_config(
         self, topic: str, changes: Mapping[str, str | None], *, dry_run: bool = False
     ) -> None:
-        """As for groups."""
+        """Change the configuration of a topic; see `alter_group_config`."""
         await configs.alter(self._router(), Resource.TOPIC, topic, changes, is_trial=dry_run)
 
     # --- topics
 
     async def list_topics(self, *, with_internal: bool = False) -> list[TopicListing]:
+        """List topics, sorted by name."""
         return await topics.list_topics(self._router(), with_internal=with_internal)
 
     async def create_topic(
@@ -143,10 +166,11 @@ class AdminClient:
         replication_factor: int | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Numbers left out are the brokers' defaults."""
+        """Create a topic. Without `partitions` or `replication_factor`, the brokers' defaults apply."""
         await topics.create_topic(self._router(), topic, partitions, replication_factor, config or {})
 
     async def delete_topic(self, topic: str) -> None:
+        """Delete a topic."""
         await topics.delete_topic(self._router(), topic)
 
     def _router(self) -> Router:

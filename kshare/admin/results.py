@@ -1,4 +1,4 @@
-"""What an AdminClient answers with: plain values that never change."""
+"""What the methods of AdminClient return: immutable values."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
+    """A group in the result of `list_groups`."""
+
     group: str
     type: str
     """Share, Consumer, Classic or Streams."""
@@ -32,100 +34,106 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class Member:
+    """A member of a share group."""
+
     member_id: str
     client_id: str
     host: str
     rack: str | None
     epoch: int
     topics: tuple[str, ...]
-    """What it subscribes to."""
+    """The topics that it subscribes to."""
     assignment: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
+    """A share group, with its members."""
+
     group: str
     state: str
     coordinator: int
-    """The node that keeps the group."""
+    """The id of the broker that coordinates the group."""
     coordinator_address: str
-    """Where it is: host:port."""
+    """The address of that broker, as host:port."""
     epoch: int
     assignment_epoch: int
-    """Behind `epoch` while the next assignment is being made."""
+    """Lower than `epoch` while the next assignment is being computed."""
     assignor: str
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffset:
+    """The start offset and lag of a share group in a partition."""
+
     topic: str
     partition: int
     start_offset: int | None
-    """Where the share-partition begins: all below is settled. None before the first member fetched from it."""
+    """The start offset: everything before it is settled. None until a member has fetched from the partition."""
     leader_epoch: int
     lag: int | None
-    """Records that aren't settled yet. None where the broker doesn't say: Kafka 4.1 never does."""
+    """The number of records that aren't settled. None if the broker doesn't return it: Kafka 4.1 never does."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """How far a share group is in a partition, out of everything that brokers say of it."""
+    """The progress of a share group in a partition, from the coordinator, the stored state and the log."""
 
     topic: str
     partition: int
     start_offset: int | None
-    """The first record that is there and isn't settled; None before the first member fetched from it."""
+    """The first record that exists and isn't settled. None until a member has fetched from the partition."""
     lag: int | None
-    """Records that are there and aren't settled. None where neither the coordinator nor the stored state tells."""
+    """The number of records that exist and aren't settled. None if it can't be determined."""
     leader_epoch: int
     log_start_offset: int | None
-    """Where the topic's partition begins; None if its leader couldn't be asked, as for its end."""
+    """The first offset of the log. Like `end_offset`, None if the leader of the partition couldn't be asked."""
     end_offset: int | None
     removed: int = 0
-    """Records that the topic removed, by retention or DeleteRecords, before the group had settled them."""
+    """The number of records that retention or DeleteRecords removed before the group settled them."""
     window_end: int | None = None
-    """One behind the last offset known to have been delivered; None where the stored state can't be read.
+    """The offset after the last one known to have been delivered. None if the stored state can't be read.
 
-    Brokers store what was settled or released, not what is locked: the real one may be farther on.
+    Brokers store what was settled or released, but not what is locked, so the real end may be higher.
     """
     window_limit: int | None = None
-    """How many offsets may be in flight, from the first that isn't settled to the last that was delivered.
+    """The maximum size of the in-flight window, in offsets.
 
-    Only asked for where something is in flight and more waits behind.
+    Only requested if records are in flight and others wait behind them.
     """
     window_open: int | None = None
-    """Records between the two that aren't settled."""
+    """The number of records in the in-flight window that aren't settled."""
     redelivered: int | None = None
-    """Of the lag, records that have been delivered before and wait for their next delivery, as far as it is stored."""
+    """How many records of the lag were delivered before and wait to be redelivered, according to the stored state."""
     most_deliveries: int | None = None
-    """The highest delivery count among them."""
+    """The highest delivery count among these."""
     start_since: float | None = None
-    """Since when the start offset is what it is, in seconds since 1970, by the brokers' clocks: at least so long."""
+    """Since when the start offset hasn't changed, at the latest. Seconds since 1970, by the brokers' clocks."""
     changed_at: float | None = None
-    """When brokers last stored that something was settled or released."""
+    """When brokers last stored that records were settled or released."""
     archived: tuple[tuple[int, int], ...] = ()
-    """Records that were archived, as far back as brokers remember: number of deliveries, number of records."""
+    """Archived records, as far back as the stored state goes: pairs of delivery count and number of records."""
 
     @property
     def window_span(self) -> int | None:
-        """How many offsets are known to be in flight: settled ones count too, unless all before them are settled."""
+        """The known size of the in-flight window: from the start offset to `window_end`, including settled offsets."""
         if self.window_end is None or self.start_offset is None:
             return None
         return max(0, self.window_end - self.start_offset)
 
     @property
     def waiting(self) -> int:
-        """Records behind the window, which nobody has got yet."""
+        """The number of records behind the in-flight window, which haven't been delivered yet."""
         if self.window_end is None or self.end_offset is None:
             return 0
         return max(0, self.end_offset - self.window_end)
 
     @property
     def is_window_full(self) -> bool:
-        """No new records are delivered until the one at the start offset is settled.
+        """Whether the in-flight window is full: nothing new is delivered until the start offset is settled.
 
-        What is locked behind the last stored offset isn't known: so what is nearly full counts as full.
+        Locks behind the last stored offset aren't known, so a window that is nearly full counts as full.
         """
         span, limit = self.window_span, self.window_limit
         return span is not None and limit is not None and self.waiting > 0 and span >= _NEARLY * limit
@@ -136,6 +144,8 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
+    """The start offset of a partition before and after a reset."""
+
     topic: str
     partition: int
     before: int | None
@@ -144,19 +154,23 @@ class OffsetReset:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
+    """A setting of a group or topic."""
+
     name: str
     value: str | None
     """None for secrets."""
     source: str
-    """group, topic, broker, cluster, static or default: who set it."""
+    """Where the value comes from: group, topic, broker, cluster, static or default."""
     is_read_only: bool
     lowest: str | None = None
     highest: str | None = None
-    """What brokers allow for settings of share groups. None if there is no bound, or we may not look."""
+    """The range that brokers allow for settings of share groups. None if there is no bound, or it may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
+    """A topic in the result of `list_topics`."""
+
     topic: str
     topic_id: bytes
     partitions: int

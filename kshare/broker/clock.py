@@ -112,7 +112,7 @@ class SystemClock(Clock):
 
 
 class ManualClock(Clock):
-    """Time that passes when `advance` says so."""
+    """A clock for tests: time passes only when `advance` is called."""
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, milliseconds: int) -> None:
-        """Lets time pass; what falls due meanwhile is called at its own time."""
+        """Advance the time. Whatever becomes due meanwhile, such as lock time-outs, happens at its time."""
         end = self._now + milliseconds
         while (due := self.next_due()) is not None and due <= end:
             self._now = max(self._now, due)

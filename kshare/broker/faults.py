@@ -1,9 +1,9 @@
-"""Faults on demand: which requests shall meet with what, instead of or beside their usual answer.
+"""Fault injection: what happens to which requests, instead of or in addition to the usual response.
 
     fault = faults.add(ShareFetchRequest, times=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     faults.add(ProduceRequest, client="loader", after_ms=500, cut_after=20)
 
-Decides which fault a request meets: the first that fits and isn't used up. Carrying it out is the server's part.
+Decides which fault applies to a request: the first that matches and isn't used up. The server carries it out.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """What happens to requests that fit, in the order of the fields."""
+    """An injected fault: what happens to requests that match, in the order of the fields."""
 
     api_key: int | None
-    """Of any API if None."""
+    """The API of the requests. None: any."""
     times: int | None
-    """How many requests it is for; None for all."""
+    """How many requests it applies to. None: all."""
     skip: int
-    """How many requests that fit go through unharmed before."""
+    """How many matching requests are left alone first."""
     node: int | None
     client: str | None
-    """The client id."""
+    """The client id. None: any."""
     when: Callable[[Any], bool] | None
-    """Called with the request."""
+    """A function that is called with the request and returns whether it matches."""
 
     before_ms: int
-    """How long the request waits before anything is done with it."""
+    """How long to wait before the request is executed."""
     do: Callable[[], None] | None
-    """Something else that happens just then: a leader moves, the clock turns."""
+    """A function to call then, for example to move a leader or advance the clock."""
     hang_up: bool
-    """The connection ends, and nothing is done with the request."""
+    """Close the connection without executing the request."""
     swallow: bool
-    """Nothing is done with the request, and no answer comes."""
+    """Don't execute the request, and send no response."""
     error: ErrorCode | None
-    """The answer says so, and nothing is done with the request."""
+    """Respond with this error without executing the request."""
     change: Callable[[Any], None] | None
-    """Called with the answer, which it may alter."""
+    """A function that is called with the response and may change it."""
     after_ms: int
-    """How long the answer waits when all is done."""
+    """How long to delay the response after the request was executed."""
     mute: bool
-    """All is done, but no answer comes."""
+    """Execute the request, but send no response."""
     cut_after: int | None
-    """The connection ends after so many bytes of the answer."""
+    """Close the connection after so many bytes of the response."""
 
     hits: int = 0
-    """How many requests have met it."""
+    """How many requests it was applied to."""
 
     def fits(self, request: Message, call: Call) -> bool:
         return (
@@ -67,7 +67,7 @@ class Fault:
         )
 
     def stop(self) -> None:
-        """No further request meets it."""
+        """End this fault: it applies to no further requests."""
         self.times = 0
 
 
@@ -96,9 +96,9 @@ class Faults:
         mute: bool = False,
         cut_after: int | None = None,
     ) -> Fault:
-        """See Fault for what these mean. The fault lasts until it is used up or stopped.
+        """Inject a fault, until it is used up or stopped. `Fault` describes the arguments.
 
-        Raises ValueError for an `error` that this API's answers can't say.
+        Raises ValueError if responses of this API can't contain `error`.
         """
         if api is not None and error is not None:
             # Seldom needed, and it loads a dozen messages.

@@ -25,48 +25,50 @@ _GIVEN_AS_FUNCTION = {"given as": "Callable[[bytes], Any] | None"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """A consumer's options, checked and complete. Durations are seconds. `make` builds it from what users pass.
+    """A consumer's options, checked and complete. Durations are in seconds. `make` builds it from what users pass.
 
     Names, types, defaults and docstrings here are those of the public options: `python -m tools.options` writes
     `client/options.py` and the table in docs/consumer.md from them.
     """
 
     bootstrap_servers: str
-    """Brokers to connect to first: "host:port", comma-separated, or a list of them."""
+    """The brokers to connect to first: "host:port", several separated by commas, or a list."""
     group: str
-    """The share group to join."""
+    """The name of the share group to join."""
     topics: tuple[str, ...] = field(metadata={"given as": "str | Iterable[str]"})
     """The topics to subscribe to: one name or several."""
     acknowledgement: Acknowledgement = "implicit"
-    """Whether a loop accepts a record by asking for the next one ("implicit"), or you acknowledge each ("explicit")."""
+    """Who acknowledges. "implicit": a record is accepted when your loop asks for the next one. "explicit": you
+    acknowledge each record yourself."""
     acquire: Acquire = "auto"
-    """What brokers acquire. "batches": whole batches of the producer, which may be more than was asked for. "records":
-    at most as many records as were asked for (Kafka 4.2 and later). "auto": batches while your code is fast, records
+    """How brokers acquire records. "batches": whole producer batches, which may be more than the consumer asked for.
+    "records": at most as many as it asked for (Kafka 4.2 and later). "auto": batches while your code is fast, records
     while it is slow."""
     max_records: int = 20_000
-    """The most records to hold at once. Fewer are held if your code processes fewer in a quarter of a second."""
+    """The maximum number of records held at once. The consumer holds fewer if your code processes fewer in a quarter of
+    a second."""
     max_bytes: int = MOST_BYTES
-    """The most bytes of records to hold at once; no fetch asks for more than what is left of it. A larger batch is
-    fetched alone, when nothing else is held."""
+    """The maximum size of the records held at once, in bytes. No fetch asks for more than what is left of it. A larger
+    batch is fetched alone, when nothing else is held."""
     renew_leases: bool = True
-    """Renew the acquisition lock of records that your code is still processing (Kafka 4.2 and later)."""
+    """Whether to renew the acquisition locks of records that your code is still processing (Kafka 4.2 and later)."""
     max_lease_seconds: float = 300.0
-    """How long a record may be kept by renewing its lock. After that the lock is left to expire."""
+    """How many seconds a record may be kept by renewing its lock. After that, the lock is allowed to expire."""
     key_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
-    """Turns the bytes of a key into an object of yours. A null key stays None."""
+    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
     value_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
-    """Turns the bytes of a value into an object of yours. A null value stays None."""
+    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""
     on_poison: OnPoison = "raise"
-    """What happens to a record whose deserializer raises. "raise": your loop gets DeserializationFailed. "reject" and
-    "release": the record is acknowledged that way and logged. Only "raise" loses nothing if the deserializer is wrong.
-    """
+    """What happens when a deserializer raises. "raise": your loop raises DeserializationFailed, which has the record.
+    "reject" and "release": the record is acknowledged that way, and logged. Only "raise" loses nothing if the
+    deserializer is at fault."""
     on_settled: OnSettled | None = None
-    """Called with the outcome of acknowledgements, confirmed or refused, when the broker answers."""
+    """A function that is called with each outcome of acknowledgements: confirmed, refused, or open."""
     observer: Observer | None = None
-    """Called with every event of `kshare.engine.events`."""
+    """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
     client_id: str = "kshare"
     rack: str | None = None
-    """The rack this consumer is in, for the brokers' assignment."""
+    """The rack (or availability zone) of this consumer, which brokers may use to assign partitions."""
     request_timeout: float = 30.0
     close_timeout: float = 10.0
     """How many seconds closing may take: sending acknowledgements, releasing records, leaving the group."""

@@ -1,11 +1,11 @@
-"""The share consumer: what users hold. Owns every task of its own; hands out records, takes decisions.
+"""The share consumer for asyncio and trio: hands out records, takes acknowledgements, owns all of its tasks.
 
     async with ShareConsumer("localhost:9092", group="orders", topics=["orders"]) as consumer:
         async for record in consumer:
             await ship(record.value)
 
-Implicit acknowledgement: a record is accepted when the loop comes back for the next one. However the loop ends (break,
-return, an exception, cancellation), the record at hand is not accepted: closing releases it, and it comes again.
+Implicit acknowledgement: a record is accepted when the loop asks for the next one. However the loop ends (break,
+return, an exception, cancellation), the current record is not accepted: closing releases it, and it is redelivered.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         """In which the event loop runs."""
 
     async def __aenter__(self) -> Self:
-        """Reaches a broker, or says why it can't; joining the group goes on in the background."""
+        """Connect to a broker, or raise. Joining the group continues in the background."""
         if self._background is not None and not self._background.is_over:
             raise KshareError("the consumer is open already: make one for each `async with`")
         warn_if_slow()
@@ -81,10 +81,11 @@ class AsyncConsumer(Generic[RecordT_co]):
             log.error("closing the consumer failed: %s", problem, exc_info=problem)
 
     async def close(self) -> None:
-        """Settles in bounded time: what was acknowledged is sent, the rest released, the group left.
+        """Close the consumer: send acknowledgements, release all other records, leave the group.
 
-        At the end of `async with` it is called for you. Any task may call it, at any time, and again: all calls return
-        when the consumer is closed. Tasks that wait for records, or will, get ConsumerClosed.
+        Takes `close_timeout` at most. Called at the end of `async with`. Any task may call it, more than once: all
+        calls return when the consumer is closed. Tasks that wait for records, or ask for some later, get
+        ConsumerClosed.
         """
         background = self._background
         if background is None:
@@ -140,25 +141,26 @@ class AsyncConsumer(Generic[RecordT_co]):
             self._holdings.book.changed.send()
 
     def __aiter__(self) -> AsyncIterator[RecordT_co]:
-        """Record by record.
+        """Iterate over the records.
 
-        Any number of tasks may loop over one consumer, each with an `async for` of its own: they share what is there.
+        Any number of tasks may loop over one consumer, each with its own `async for`: they share its records.
         """
         self._held()
         stream = RecordStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
     def batches(self) -> AsyncIterator[TypedBatch[RecordT_co]]:
-        """Batch by batch: records of one partition that were acquired together."""
+        """Iterate over batches: records of one partition that were acquired together."""
         self._held()
         stream = BatchStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[TypedBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
-        """Wait until what was acknowledged before this call is confirmed or refused; says which, by partition.
+        """Wait until all acknowledgements made before this call are confirmed or refused. Returns the results.
 
-        What became known since the last commit is told, too: other outcomes, and records in your hands whose lock was
-        lost. Raises RequestTimedOut when the brokers don't answer within `request_timeout`.
+        The results are None (success) or an error for each partition. They cover everything since the previous
+        commit, including records whose lock was lost while you held them. Raises RequestTimedOut if the brokers don't
+        respond within `request_timeout`.
         """
         book = self._held().book
         is_clear = False
@@ -179,36 +181,36 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     @property
     def member_id(self) -> str:
-        """What the group calls this member, once the consumer is open."""
+        """The member id of this consumer in its group. Available once the consumer is open."""
         self._opened()
         return self._member.member_id
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What is subscribed to now."""
+        """The topics that are subscribed to now."""
         return self._member.topics if self._holdings else self.config.topics
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Want these topics from now on, and no others.
+        """Replace the topics that are subscribed to.
 
-        Returns at once; the group is told in the background. Records in your hands are yours to settle, whatever their
-        topic; those of a topic left out that are still on their way to you are given back.
+        Returns at once and takes effect in the background. Records that were handed to you remain yours to acknowledge.
+        Records of removed topics that are still in the buffer are released.
         """
         holdings = self._held()
         self._member.subscribe(topic_names(topics))
         holdings.keep_only(self._member.topics)
 
     def stop_acquiring(self) -> None:
-        """Ask for no more records: those in your hands are yours to settle, and are renewed as before."""
+        """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
         self._held().stop_acquiring()
 
     @property
     def can_renew(self) -> bool:
-        """Whether locks are renewed: brokers can since Kafka 4.2, and `renew_leases` may be off."""
+        """Whether acquisition locks are renewed: needs Kafka 4.2 or later and `renew_leases`."""
         return self._opened().book.keeper.can_renew
 
     def set_max_records(self, records: int) -> None:
-        """Hold at most so many records from now on, instead of `max_records`. What is held already stays."""
+        """Replace the limit `max_records`. Records that are already held are kept."""
         check_max_records(records)
         self._held().set_most(records)
 
@@ -219,7 +221,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         return holdings.pace.within(_STRETCH_S)
 
     async def next_batch(self) -> TypedBatch[RecordT_co]:
-        """Records of one partition that were acquired together; what `batches` gives, without accepting anything."""
+        """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
         return cast("TypedBatch[RecordT_co]", await self._in_turn(self._take_batch))
 
     async def _open_batch(self) -> None:
@@ -297,7 +299,10 @@ class AsyncConsumer(Generic[RecordT_co]):
 
 
 class ShareConsumer(AsyncConsumer[RecordT_co]):
-    """A member of a share group. Options are listed in docs/consumer.md; Kafka's dotted names are understood."""
+    """A consumer in a share group, for asyncio and trio: use it with `async with` and `async for`.
+
+    docs/consumer.md lists the options. Kafka's own option names are understood too.
+    """
 
     # Which deserializers make which records. Overloads of `__new__`, and in a class of its own, because editors show
     # the docs of options only where `__init__` has no overloads, and mypy goes by `__new__` only where `__init__` is

@@ -31,7 +31,7 @@ OnPoison = Literal["raise", "reject", "release"]
 
 
 class ReadRecord(ShareRecord, Generic[KeyT, ValueT]):
-    """A record whose key and value have been through the user's functions. Where there was nothing stays None."""
+    """A record whose key or value was deserialized. Null keys and values stay None."""
 
     __slots__ = ("key", "value")
 

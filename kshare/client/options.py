@@ -18,81 +18,83 @@ class ClientOptions(TypedDict, total=False):
     """Options of every client. Durations are seconds."""
 
     client_id: str
-    """The name that brokers log, and count quotas by. Default: "kshare"."""
+    """A name for this client, which appears in the brokers' logs, metrics and quotas. Default: "kshare"."""
     connect_timeout: float
-    """How many seconds connecting may take: TCP, TLS, ApiVersions and SASL. Default: 10.0."""
+    """How many seconds making a connection may take: TCP, TLS, ApiVersions and SASL. Default: 10.0."""
     request_timeout: float
-    """How many seconds to wait for the answer to a request. Default: 30.0."""
+    """How many seconds to wait for the response to a request. Default: 30.0."""
     backoff_min: float
-    """How many seconds to wait after a failed connection. Doubles with each further failure, up to `backoff_max`.
-    Default: 0.05."""
+    """The pause after a failed attempt to connect, in seconds. It doubles with each further failure, up to
+    `backoff_max`. Default: 0.05."""
     backoff_max: float
     """The longest pause between attempts to connect, in seconds. Default: 1.0."""
     max_response_bytes: int
-    """The largest response that is read, and the most that a fetch asks for. A single record batch that is larger makes
-    the consumer raise ConfigError, and uses up a delivery. Default: 256 MiB."""
+    """The largest response to accept, in bytes, and the most that a fetch asks for. If a single record batch is larger,
+    the consumer raises ConfigError; each attempt to read it uses up a delivery. Default: 256 MiB."""
     tls: bool | ssl.SSLContext
-    """Encrypt connections. True trusts the system's certificate authorities, or those in `ca_file`. An SSLContext of
-    your own is used as it is. Default: False."""
+    """Whether to encrypt connections. True trusts the certificate authorities of the system, or those in `ca_file`. You
+    may also pass your own SSLContext. Default: False."""
     ca_file: str | Path | None
-    """Certificate authorities to trust (PEM) instead of the system's."""
+    """A PEM file with the certificate authorities to trust, in place of the system's."""
     cert_file: str | Path | None
-    """The client certificate (PEM), if the broker asks for one. May contain the key too."""
+    """A PEM file with the client certificate, for mutual TLS. It may contain the key too."""
     key_file: str | Path | None
-    """The key of the client certificate (PEM), if it isn't in `cert_file`."""
+    """A PEM file with the private key of the client certificate, if `cert_file` doesn't contain it."""
     key_password: str | None
-    """The password of the key."""
+    """The password of the private key, if it is encrypted."""
     check_hostname: bool
-    """Whether the broker's certificate must be for the host that is connected to. Default: True."""
+    """Whether the broker's certificate must match the host name that the client connects to. Default: True."""
     sasl_mechanism: Mechanism | None
-    """How to log in. Needs the extra `kshare[sasl]`."""
+    """The SASL mechanism to authenticate with. Needs the extra `kshare[sasl]`."""
     username: str | None
-    """The user, for PLAIN and SCRAM."""
+    """The user name, for PLAIN and SCRAM."""
     password: str | None
     """The password, for PLAIN and SCRAM."""
     token: Token | None
-    """For OAUTHBEARER: a function, plain or async, that returns a fresh token. A plain one runs in a thread, so it may
+    """A function that returns a fresh token, for OAUTHBEARER. It may be async. If it isn't, it runs in a thread and may
     block."""
     kerberos_service_name: str
-    """For GSSAPI: the service name in the broker's principal. Default: "kafka"."""
+    """The service name in the broker's Kerberos principal, for GSSAPI. Default: "kafka"."""
     kerberos_domain_name: str | None
-    """For GSSAPI: the host name in the broker's principal, if it isn't the one that is connected to."""
+    """The host name in the broker's Kerberos principal, for GSSAPI, if it isn't the one that the client connects to."""
 
 
 class ConsumerOptions(ClientOptions, total=False):
     """Options of a share consumer."""
 
     group: Required[str]
-    """The share group to join."""
+    """The name of the share group to join."""
     topics: Required[str | Iterable[str]]
     """The topics to subscribe to: one name or several."""
     acknowledgement: Acknowledgement
-    """Whether a loop accepts a record by asking for the next one ("implicit"), or you acknowledge each ("explicit").
-    Default: "implicit"."""
+    """Who acknowledges. "implicit": a record is accepted when your loop asks for the next one. "explicit": you
+    acknowledge each record yourself. Default: "implicit"."""
     acquire: Acquire
-    """What brokers acquire. "batches": whole batches of the producer, which may be more than was asked for. "records":
-    at most as many records as were asked for (Kafka 4.2 and later). "auto": batches while your code is fast, records
+    """How brokers acquire records. "batches": whole producer batches, which may be more than the consumer asked for.
+    "records": at most as many as it asked for (Kafka 4.2 and later). "auto": batches while your code is fast, records
     while it is slow. Default: "auto"."""
     max_records: int
-    """The most records to hold at once. Fewer are held if your code processes fewer in a quarter of a second. Default:
-    20_000."""
+    """The maximum number of records held at once. The consumer holds fewer if your code processes fewer in a quarter of
+    a second. Default: 20_000."""
     max_bytes: int
-    """The most bytes of records to hold at once; no fetch asks for more than what is left of it. A larger batch is
-    fetched alone, when nothing else is held. Default: 64 MiB."""
+    """The maximum size of the records held at once, in bytes. No fetch asks for more than what is left of it. A larger
+    batch is fetched alone, when nothing else is held. Default: 64 MiB."""
     renew_leases: bool
-    """Renew the acquisition lock of records that your code is still processing (Kafka 4.2 and later). Default: True."""
+    """Whether to renew the acquisition locks of records that your code is still processing (Kafka 4.2 and later).
+    Default: True."""
     max_lease_seconds: float
-    """How long a record may be kept by renewing its lock. After that the lock is left to expire. Default: 300.0."""
+    """How many seconds a record may be kept by renewing its lock. After that, the lock is allowed to expire. Default:
+    300.0."""
     on_poison: OnPoison
-    """What happens to a record whose deserializer raises. "raise": your loop gets DeserializationFailed. "reject" and
-    "release": the record is acknowledged that way and logged. Only "raise" loses nothing if the deserializer is wrong.
-    Default: "raise"."""
+    """What happens when a deserializer raises. "raise": your loop raises DeserializationFailed, which has the record.
+    "reject" and "release": the record is acknowledged that way, and logged. Only "raise" loses nothing if the
+    deserializer is at fault. Default: "raise"."""
     on_settled: OnSettled | None
-    """Called with the outcome of acknowledgements, confirmed or refused, when the broker answers."""
+    """A function that is called with each outcome of acknowledgements: confirmed, refused, or open."""
     observer: Observer | None
-    """Called with every event of `kshare.engine.events`."""
+    """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
     rack: str | None
-    """The rack this consumer is in, for the brokers' assignment."""
+    """The rack (or availability zone) of this consumer, which brokers may use to assign partitions."""
     close_timeout: float
     """How many seconds closing may take: sending acknowledgements, releasing records, leaving the group. Default:
     10.0."""
@@ -102,14 +104,14 @@ class KeyOptions(ConsumerOptions, Generic[KeyT]):
     """Options of a consumer that deserializes keys."""
 
     key_deserializer: Callable[[bytes], KeyT]
-    """Turns the bytes of a key into an object of yours. A null key stays None."""
+    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
 
 
 class ValueOptions(ConsumerOptions, Generic[ValueT]):
     """Options of a consumer that deserializes values."""
 
     value_deserializer: Callable[[bytes], ValueT]
-    """Turns the bytes of a value into an object of yours. A null value stays None."""
+    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""
 
 
 class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, ValueT]):
@@ -127,6 +129,6 @@ class AnyOptions(ConsumerOptions, total=False):
     """Options of any consumer."""
 
     key_deserializer: Callable[[bytes], Any] | None
-    """Turns the bytes of a key into an object of yours. A null key stays None."""
+    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
     value_deserializer: Callable[[bytes], Any] | None
-    """Turns the bytes of a value into an object of yours. A null value stays None."""
+    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""

@@ -1,9 +1,9 @@
-"""What the user holds: a record, and the batch that it came in.
+"""Records and batches as users hold them.
 
-A batch is one acquired range of one partition. Its records are read when it is iterated; to settle it as a whole costs
+A batch is one acquired range of one partition. Its records are read when it is iterated; settling it as a whole costs
 the same for one record and for a thousand. Which offsets have no record is decided before, in `arrivals`.
 
-Compiled through `record.pxd`: a handle is the very object that the walk over the batch fills.
+Compiled through `record.pxd`: a record object is the very object that the walk over the batch fills.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Settles(Protocol):
 
 
 class ShareRecord(Record):
-    """One delivered record. It is yours until it is settled or its lease is over."""
+    """A delivered record. You hold it until you acknowledge it or its lock is lost."""
 
     __slots__ = ("batch",)
 
@@ -56,34 +56,38 @@ class ShareRecord(Record):
 
     @property
     def delivery_count(self) -> int:
-        """1 the first time; the broker gives a record up after a number of deliveries."""
+        """How many times the record has been delivered: 1 on the first delivery.
+
+        At the group's limit the broker archives the record.
+        """
         return self.batch.delivery_count
 
     @property
     def redelivered(self) -> bool:
+        """Whether the record was delivered before."""
         return self.batch.delivery_count > 1
 
     @property
     def lease_deadline(self) -> float:
-        """On the event loop's clock, which is anyio.current_time()."""
+        """When the acquisition lock expires, as a time of anyio.current_time()."""
         return self.batch.lease.deadline
 
     def accept(self) -> None:
-        """Done: never to be delivered again."""
+        """Accept the record: it is processed, and never delivered again."""
         self.batch.settle(self.offset, ACCEPT)
 
     def release(self) -> None:
-        """Not now: somebody, perhaps this consumer, gets it again."""
+        """Release the record: it is redelivered to any member, possibly this one."""
         self.batch.settle(self.offset, RELEASE)
 
     def reject(self) -> None:
-        """Never: it can't be worked on by anybody."""
+        """Reject the record: it can never be processed, and the broker archives it."""
         self.batch.settle(self.offset, REJECT)
 
     def renew(self) -> None:
-        """Needs longer: the lock begins anew, and with it that of what came along in the batch and is still held.
+        """Start the acquisition lock again, and those of the records that are still held of the same batch.
 
-        Kafka 4.1 can't: there it raises Unsupported.
+        Raises Unsupported on Kafka 4.1, which can't renew locks.
         """
         self.batch.require_renewal()
         self.batch.settle(self.offset, RENEW)
@@ -122,6 +126,7 @@ class ShareBatch:
 
     @property
     def delivery_count(self) -> int:
+        """How many times the records have been delivered: 1 on the first delivery."""
         return self.lease.delivery_count
 
     def __class_getitem__(cls, item: object) -> type:
@@ -132,13 +137,13 @@ class ShareBatch:
         return sum(last - first + 1 for first, last in self.spans)
 
     def __iter__(self) -> Handles:
-        """Those that are still ours when it is their turn: a lost lease ends it, for they will come again."""
+        """Iterate over the records that are still held. Records whose lock was lost are left out."""
         return Handles(self)
 
     def values(self) -> list[bytes | None]:
-        """What was there to be handed out, without a record for each: for those who settle the batch as a whole.
+        """The values of all records, as the producer sent them, without making record objects.
 
-        As the producer sent them; no deserializer has seen them.
+        Deserializers aren't called. Use it if you acknowledge the batch as a whole.
         """
         found: list[bytes | None] = []
         for batch in self.batches:
@@ -146,19 +151,23 @@ class ShareBatch:
         return found
 
     def accept(self) -> None:
-        """All records that aren't settled yet; likewise the next three.
+        """Accept all records of the batch that aren't acknowledged yet.
 
-        Raises AcknowledgeError when some of them are lost; those that aren't have been settled then.
+        Raises AcknowledgeError if the locks of some of them were lost; the others are accepted nevertheless. The same
+        holds for `release`, `reject` and `renew`.
         """
         self._settle_all(ACCEPT)
 
     def release(self) -> None:
+        """Release all records of the batch that aren't acknowledged yet; see `accept`."""
         self._settle_all(RELEASE)
 
     def reject(self) -> None:
+        """Reject all records of the batch that aren't acknowledged yet; see `accept`."""
         self._settle_all(REJECT)
 
     def renew(self) -> None:
+        """Start the acquisition locks of the batch again. Raises Unsupported on Kafka 4.1; see `accept`."""
         self.require_renewal()
         self._settle_all(RENEW)
 
@@ -201,7 +210,7 @@ class ShareBatch:
 
     @property
     def is_held(self) -> bool:
-        """Something of it is still undecided."""
+        """Whether any record of the batch isn't acknowledged yet."""
         lease = self.lease
         for first, last in self.spans:
             for offset in range(first, last + 1):

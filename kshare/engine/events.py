@@ -1,11 +1,11 @@
-"""What a consumer tells of itself while it works, to whoever wants to count, log or react.
+"""The events of a consumer, for metrics, logs and tests.
 
-An observer is a function of one event; `match` picks those that are of interest. Events come by request, by lease and
-by batch, never by record (but for poison), and none is made while nobody observes. They are told in the consumer's own
-event loop (of poison: where records are iterated): whatever takes long holds up fetching. One that raises is logged,
-and harms nothing.
+An observer is a function that takes one event; use `match` to pick the ones you need. There is an event for each
+request, lease or batch, but never for each record (except poison). Without an observer, no events are created.
+Observers are called in the consumer's event loop (for poison: where records are iterated), so a slow observer delays
+fetching. An observer that raises is logged and otherwise ignored.
 
-Decides nothing. No event holds keys, values, or secrets.
+Decides nothing. Events never contain keys, values or secrets.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ __all__ = [
 ]
 
 Word = Literal["gap", "accept", "release", "reject", "renew"]
-"""What was said of a record; a gap is an offset that has none."""
+"""An acknowledgement type. A gap is an offset without a record."""
 
 _WORDS: tuple[Word, ...] = get_args(Word)
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 
 class Answered(NamedTuple):
-    """A request and its answer, or that there was none."""
+    """A request got a response, or failed."""
 
     api: str
     """ShareFetch, ShareAcknowledge, ShareGroupHeartbeat, Metadata, FindCoordinator."""
     node: int | None
     seconds: float
     error: str | None
-    """Kafka's name of the error, or the class of ours when no answer came."""
+    """Kafka's name of the error, or the class of the exception if there was no response. None: success."""
 
 
 class Fetched(NamedTuple):
-    """A fetch brought something."""
+    """A fetch returned records."""
 
     node: int
     records: int
-    """Offsets acquired; where the log has holes there are fewer records."""
+    """Offsets acquired. If the log has gaps, there are fewer records."""
     size: int
-    """Bytes of record batches, as they came."""
+    """Bytes of record batches, as received."""
 
 
 class Acquired(NamedTuple):
-    """A lease: records of one partition that were acquired together."""
+    """Records of one partition were acquired together."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ class Acquired(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A broker refused one partition, or what was acknowledged of it."""
+    """A broker returned an error for a partition, or for its acknowledgements."""
 
     api: str
     topic: str
@@ -86,18 +86,18 @@ class Refused(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of acknowledgements of one partition."""
+    """The outcome of acknowledgements of one partition: confirmed, refused or open."""
 
     topic: str
     partition: int
     acknowledged: tuple[AckRange, ...]
     error: KshareError | None
-    """None: the broker has confirmed them."""
+    """None if the broker has confirmed them."""
     is_open: bool
-    """No answer came: they may have counted, and come back if they haven't."""
+    """No response arrived. If the broker hasn't processed them, the records are redelivered."""
 
     def ranges(self) -> Iterator[tuple[int, int, Word]]:
-        """First offset, last offset, and what was said of all of these."""
+        """First offset, last offset and acknowledgement type of each range."""
         for first, last, types in self.acknowledged:
             if len(types) == 1:
                 yield first, last, _WORDS[types[0]]
@@ -106,7 +106,7 @@ class Settled(NamedTuple):
                 yield first + run.start(), first + run.end() - 1, _WORDS[types[run.start()]]
 
     def counts(self) -> Mapping[Word, int]:
-        """How many offsets by what was said of them."""
+        """The number of offsets for each acknowledgement type."""
         found: Counter[Word] = Counter()
         for first, last, word in self.ranges():
             found[word] += last - first + 1
@@ -114,17 +114,17 @@ class Settled(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Every record of a lease is settled, and the broker has confirmed it."""
+    """All records of a batch are acknowledged, and the broker has confirmed that."""
 
     topic: str
     partition: int
     records: int
     seconds: float
-    """Since it was put into the user's hands."""
+    """Since the batch was handed out."""
 
 
 class Skipped(NamedTuple):
-    """Came again although the user had accepted them: accepted anew, without reaching the user."""
+    """Records were redelivered that the user had accepted. They were accepted again without being handed out."""
 
     topic: str
     partition: int
@@ -132,16 +132,18 @@ class Skipped(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """Part of an answer couldn't be verified; what it may have held was released, never acknowledged otherwise."""
+    """Part of a response couldn't be verified. The offsets that it may have contained were released."""
 
     topic: str
     partition: int
     records: int
-    """Offsets released."""
+    """The number of offsets released."""
     why: str
 
 
 class LeaseRenewed(NamedTuple):
+    """Acquisition locks were renewed."""
+
     topic: str
     partition: int
     records: int
@@ -151,7 +153,7 @@ LossReason = Literal["expired", "session", "topic", "moved"]
 
 
 class LeaseLost(NamedTuple):
-    """Records that weren't settled in time, or whose session ended: somebody gets them again."""
+    """Acquisition locks were lost before the records were settled. The records are redelivered."""
 
     topic: str
     partition: int
@@ -160,24 +162,24 @@ class LeaseLost(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """A share session is over, and everything acquired in it released."""
+    """A share session ended. Everything acquired in it was released."""
 
     node: int
     why: str
-    """In short, so that it can be counted: Kafka's name of the error, or the class of ours."""
+    """Kafka's name of the error, or the class of the exception."""
 
 
 class Assigned(NamedTuple):
-    """The group has shared out its partitions anew."""
+    """The coordinator assigned partitions."""
 
     partitions: Mapping[str, tuple[int, ...]]
-    """All that are ours now, by topic."""
+    """All partitions that are assigned to this member now, by topic."""
     gained: int
     lost: int
 
 
 class Poisoned(NamedTuple):
-    """A deserializer raised for this record."""
+    """A deserializer raised for a record."""
 
     topic: str
     partition: int

@@ -16,7 +16,10 @@ __all__ = ["OpenTelemetryObserver"]
 
 
 class OpenTelemetryObserver:
-    """`meter` is the one of the global provider unless given. May be used from any thread, by many consumers."""
+    """An observer that provides metrics for OpenTelemetry.
+
+    `meter` defaults to one of the global provider. May be used from any thread, by any number of consumers.
+    """
 
     def __init__(self, meter: Meter | None = None) -> None:
         chosen = meter or get_meter("kshare")

@@ -34,31 +34,31 @@ class Security:
     """TLS and SASL. Secrets are in no repr."""
 
     tls: bool | ssl.SSLContext = False
-    """Encrypt connections. True trusts the system's certificate authorities, or those in `ca_file`. An SSLContext of
-    your own is used as it is."""
+    """Whether to encrypt connections. True trusts the certificate authorities of the system, or those in `ca_file`. You
+    may also pass your own SSLContext."""
     ca_file: str | Path | None = None
-    """Certificate authorities to trust (PEM) instead of the system's."""
+    """A PEM file with the certificate authorities to trust, in place of the system's."""
     cert_file: str | Path | None = None
-    """The client certificate (PEM), if the broker asks for one. May contain the key too."""
+    """A PEM file with the client certificate, for mutual TLS. It may contain the key too."""
     key_file: str | Path | None = None
-    """The key of the client certificate (PEM), if it isn't in `cert_file`."""
+    """A PEM file with the private key of the client certificate, if `cert_file` doesn't contain it."""
     key_password: str | None = field(default=None, repr=False)
-    """The password of the key."""
+    """The password of the private key, if it is encrypted."""
     check_hostname: bool = True
-    """Whether the broker's certificate must be for the host that is connected to."""
+    """Whether the broker's certificate must match the host name that the client connects to."""
     sasl_mechanism: Mechanism | None = None
-    """How to log in. Needs the extra `kshare[sasl]`."""
+    """The SASL mechanism to authenticate with. Needs the extra `kshare[sasl]`."""
     username: str | None = None
-    """The user, for PLAIN and SCRAM."""
+    """The user name, for PLAIN and SCRAM."""
     password: str | None = field(default=None, repr=False)
     """The password, for PLAIN and SCRAM."""
     token: Token | None = field(default=None, repr=False)
-    """For OAUTHBEARER: a function, plain or async, that returns a fresh token. A plain one runs in a thread, so it may
+    """A function that returns a fresh token, for OAUTHBEARER. It may be async. If it isn't, it runs in a thread and may
     block."""
     kerberos_service_name: str = "kafka"
-    """For GSSAPI: the service name in the broker's principal."""
+    """The service name in the broker's Kerberos principal, for GSSAPI."""
     kerberos_domain_name: str | None = None
-    """For GSSAPI: the host name in the broker's principal, if it isn't the one that is connected to."""
+    """The host name in the broker's Kerberos principal, for GSSAPI, if it isn't the one that the client connects to."""
 
     def __post_init__(self) -> None:
         self._check_tls()
@@ -122,23 +122,24 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetSettings:
-    """Durations are seconds."""
+    """Durations are in seconds."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = "kshare"
-    """The name that brokers log, and count quotas by."""
+    """A name for this client, which appears in the brokers' logs, metrics and quotas."""
     security: Security = field(default_factory=Security)
     connect_timeout: float = 10.0
-    """How many seconds connecting may take: TCP, TLS, ApiVersions and SASL."""
+    """How many seconds making a connection may take: TCP, TLS, ApiVersions and SASL."""
     request_timeout: float = 30.0
-    """How many seconds to wait for the answer to a request."""
+    """How many seconds to wait for the response to a request."""
     backoff_min: float = 0.05
-    """How many seconds to wait after a failed connection. Doubles with each further failure, up to `backoff_max`."""
+    """The pause after a failed attempt to connect, in seconds. It doubles with each further failure, up to
+    `backoff_max`."""
     backoff_max: float = 1.0
     """The longest pause between attempts to connect, in seconds."""
     max_response_bytes: int = MAX_FRAME
-    """The largest response that is read, and the most that a fetch asks for. A single record batch that is larger makes
-    the consumer raise ConfigError, and uses up a delivery."""
+    """The largest response to accept, in bytes, and the most that a fetch asks for. If a single record batch is larger,
+    the consumer raises ConfigError; each attempt to read it uses up a delivery."""
 
     @classmethod
     def parse(cls, bootstrap: str | Iterable[str], **options: Any) -> Self:

@@ -29,7 +29,7 @@ from kshare.spark.splitting import RangePartition, split
 
 
 class LeaseEnded(KshareError):
-    """The records aren't ours any more."""
+    """The lease has ended: its records may have been delivered to others."""
 
 
 @dataclass(frozen=True, slots=True)

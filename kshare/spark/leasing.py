@@ -51,11 +51,11 @@ _MOST = 1_000_000
 
 
 class LeaseLost(KshareError):
-    """Some of the records weren't ours any more when they were to be accepted: others get them again."""
+    """The locks of some records were lost before they were accepted: the records are redelivered."""
 
 
 class Lease:
-    """Made by `kshare.spark.lease`; of use within its `with` block."""
+    """Leased records of a share group, created by `kshare.spark.lease`. Valid inside its `with` block."""
 
     def __init__(
         self, spark: SparkSession, options: Mapping[str, str], *, max_records: int, max_wait: float
@@ -188,9 +188,9 @@ def lease(
     max_records: int = 100_000,
     max_wait: float = 10.0,
 ) -> Lease:
-    """A lease on up to about `max_records` of a group's records, for one `with` block.
+    """Lease about `max_records` records of a share group, for a `with` block.
 
-    `options` are those of `spark.read.format("kshare")`. `max_wait` is how many seconds the first record may take.
+    `options` are those of `spark.read.format("kshare")`. `max_wait` is how many seconds to wait for the first record.
     """
     return Lease(spark, options, max_records=max_records, max_wait=max_wait)
 

@@ -44,7 +44,7 @@ Wanted = tuple[Batch, Sequence[Counted]]
 
 
 class DataLoss(KshareError):
-    """Records that were to be read are not there any more."""
+    """Records of a planned range no longer exist in the log."""
 
 
 def read_ranges(

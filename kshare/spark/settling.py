@@ -38,10 +38,10 @@ Answer = Callable[[Verdict | None, Rows], int]
 
 
 def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> int:
-    """Within foreachBatch: these rows are rejected (never again) or released (again, soon); the rest is accepted.
+    """Reject or release rows of a micro-batch, inside foreachBatch. All other rows are accepted.
 
-    Gives how many rows these are. `group` is needed only where several queries on this machine work on the same
-    records. The columns topic, partition and offset must still be there.
+    Returns the number of rows. `frame` must still have the columns topic, partition and offset. `group` is needed only
+    if several queries on this machine process the same records.
     """
     if verdict not in get_args(Verdict):
         raise ConfigError(f'rows are settled by "reject" or "release", not by {verdict!r}')

@@ -1,7 +1,7 @@
-"""A broker for tests, in this process: `with Broker() as broker: ... broker.bootstrap ...`, or `async with`.
+"""An embedded Kafka broker for tests: `with Broker() as broker: ... broker.bootstrap ...`, or `async with`.
 
-It runs in a thread of its own, so blocking clients may talk to it from the test itself. Everything here is called from
-the test's thread and returns when it is done.
+It runs in its own thread, so blocking clients may use it from the test itself. All methods are called from the test's
+thread and return when they are done.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ its partitions at once."""
 
 
 class Broker:
-    """A Kafka cluster in this process. Options are listed in docs/testing.md."""
+    """An embedded Kafka cluster for tests: use it with `with` or `async with`.
+
+    docs/testing.md lists the options.
+    """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         config = BrokerConfig.make(options)
@@ -68,7 +71,7 @@ class Broker:
             self.state = State(
                 nodes=config.nodes, clock=config.clock, settings=chosen, release=config.release
             )
-            """What the broker knows. Look at it, or change it, by `call` only: it lives in another thread."""
+            """The broker's internal state. It belongs to another thread: access it only inside `call`."""
         except Refusal as error:
             raise ConfigError(f"settings: {error.message}") from error
         self.release = config.release
@@ -84,7 +87,7 @@ class Broker:
     # --- life
 
     def start(self) -> None:
-        """Listens on free ports of 127.0.0.1."""
+        """Start the broker on free ports of 127.0.0.1."""
         if self._data_dir is not None:
             from kshare.broker.storage.folder import DataFolder
 
@@ -100,7 +103,7 @@ class Broker:
                 self.create_topic(name, partitions)
 
     def stop(self) -> None:
-        """Hangs up on everyone. Raises what went wrong inside the broker, if anything did."""
+        """Stop the broker and close all connections. Raises errors that happened inside the broker, if any."""
         atexit.unregister(self.stop)
         if self._life is not None and self._portal_life is not None:
             life, portal, self._life, self._portal_life = self._life, self._portal_life, None, None
@@ -131,7 +134,7 @@ class Broker:
         self.stop()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Calls something in the broker's own thread, while nothing else happens there."""
+        """Call a function in the broker's thread, while nothing else runs there."""
         if self._portal is None:
             raise RuntimeError("the broker isn't running: use it as a context manager")
 
@@ -144,7 +147,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, as clients want them."""
+        """The addresses of all brokers, for a client's bootstrap_servers."""
         if self._running is None:
             raise RuntimeError("the broker isn't running: use it as a context manager")
         return self._running.bootstrap
@@ -152,18 +155,20 @@ class Broker:
     # --- topics and groups
 
     def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        """Create a topic. `settings` are topic configurations, such as {"retention.ms": "60000"}."""
         if type(partitions) is not int or partitions < 1:
             raise ConfigError(f"partitions must be a whole number above 0, not {partitions!r}")
         self.call(lambda: self.state.cluster.create_topic(name, partitions, configs=settings))
 
     def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
         self.call(lambda: self.state.cluster.delete_topic(self._topic(name)))
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
-        """Such as {"share.auto.offset.reset": "earliest"}.
+        """Change the configuration of a group: {"share.auto.offset.reset": "earliest"}.
 
-        Raises ConfigError for a dead-letter topic whose name doesn't begin with the broker's prefix, `dlq.` unless set
-        otherwise. Clients may set such a name, as they may on Kafka, and then no dead letters are written.
+        Raises ConfigError if the name of a dead-letter topic doesn't begin with the broker's prefix (`dlq.` by
+        default). Clients may set such a name, as on Kafka, but then no dead letters are written.
         """
         topic = settings.get(DEAD_LETTER_TOPIC)
         prefix = self.call(lambda: self.state.configs.broker(DEAD_LETTER_PREFIX))
@@ -175,7 +180,7 @@ class Broker:
         self._configure(Resource.GROUP, group, settings)
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Such as {"max.message.bytes": "2000"}."""
+        """Change the configuration of a topic: {"max.message.bytes": "2000"}."""
         self.call(lambda: self._topic(topic))
         self._configure(Resource.TOPIC, topic, settings)
 
@@ -197,7 +202,7 @@ class Broker:
         key: bytes | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Writes one batch of records without any client. The topic must exist: see `create_topic`."""
+        """Write records to a partition as one batch, without a client. The topic must exist: see `create_topic`."""
         records = _checked_values(values)
         if key is not None and not isinstance(key, bytes):
             raise ConfigError(f"key must be bytes or None, not {key!r}")
@@ -214,7 +219,7 @@ class Broker:
         self.call(write)
 
     def records(self, topic: str) -> list[Record]:
-        """Every record of a topic, partition after partition: for a look at dead letters, for instance."""
+        """All records of a topic, partition by partition, without a client."""
 
         def read() -> list[Record]:
             found = self.state.cluster.topics.get(topic)
@@ -223,7 +228,7 @@ class Broker:
         return self.call(read)
 
     def metrics(self) -> list[Reading]:
-        """The broker's metrics at this moment, as its Prometheus endpoint would say them."""
+        """The broker's current metrics, as its Prometheus endpoint would show them."""
         from kshare.broker.metrics import readings
 
         return self.call(lambda: list(readings(self.state)))
@@ -232,28 +237,28 @@ class Broker:
 
     @property
     def faults(self) -> Faults:
-        """What shall go wrong: see kshare.broker.faults."""
+        """Faults to inject: see docs/testing.md."""
         return self.state.faults
 
     def hang_up(self, client_id: str | None = None) -> None:
-        """Breaks the connections of all clients, or of one: their share sessions end with them."""
+        """Close the connections of all clients, or of one. Their share sessions end."""
         if self._running is not None and self._portal is not None:
             self._portal.call(self._running.hang_up, client_id)
 
     def stop_node(self, number: int) -> None:
-        """Node 1, 2, ... goes as if it had been killed; others lead and coordinate in its place."""
+        """Stop a broker (1, 2, ...) as if it had been killed. Other brokers take over."""
         running, node = self._running, self._node(number)
         if running is not None and self._portal is not None:
             self._portal.call(running.stop_node, node)
 
     def start_node(self, number: int) -> None:
-        """A stopped node comes back, at its old address."""
+        """Start a stopped broker again, at its old address."""
         running, node = self._running, self._node(number)
         if running is not None and self._portal is not None:
             self._portal.call(running.start_node, node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another node leads the partition from now on; the same one leads it anew."""
+        """Move the leadership of a partition to another broker. If it is the same, only the leader epoch changes."""
         leader = self._node(node).id
         self.call(lambda: self.state.cluster.move_leader(self._partition(topic, partition), leader))
 

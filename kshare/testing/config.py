@@ -23,27 +23,27 @@ class BrokerConfig:
     """The options of `kshare.testing.Broker`. `make` builds it from what users pass."""
 
     topics: Mapping[str, int] | None = None
-    """Topics to create, with their numbers of partitions: {"orders": 3}."""
+    """Topics to create, with the number of partitions of each: {"orders": 3}."""
     nodes: int = 1
-    """How many nodes the cluster has."""
+    """The number of brokers in the cluster."""
     release: Release = DEFAULT_RELEASE
-    """The Kafka release to behave like."""
+    """The Kafka release to emulate."""
     settings: Mapping[str, str] | None = None
-    """Kafka's own broker settings: {"group.share.max.size": "5"}."""
+    """Broker settings, by the names that Kafka uses in server.properties: {"group.share.max.size": "5"}."""
     min_lock_ms: int | None = None
-    """The shortest record lock that a group may choose: 1,000 ms unless given, 15,000 in Kafka. Overrides
+    """The shortest acquisition lock that a group may configure: 1,000 ms by default, 15,000 in Kafka. Overrides
     `settings`."""
     auto_create_topics: bool | None = None
-    """Whether a topic is created when a client first asks for it, as Kafka does unless told otherwise. Overrides
-    `settings`."""
+    """Whether a topic is created when a client first asks for it: yes by default, as in Kafka. Overrides `settings`."""
     clock: Clock | None = None
-    """A `ManualClock` for tests that set the time themselves. The system's clock unless given."""
+    """A `ManualClock`, for tests that control the time. By default, the system clock."""
     data_dir: str | Path | None = None
-    """A folder to keep everything in. The next broker that is given it continues from there."""
+    """A folder to store all data in. A broker that is started with the same folder continues where the last one
+    stopped."""
     users: Mapping[str, str] | None = None
-    """Names and passwords. With them, clients must log in by SASL PLAIN or SCRAM."""
+    """User names and passwords. If given, clients must authenticate with SASL PLAIN or SCRAM."""
     tls: ssl.SSLContext | None = None
-    """A server's context. With it, clients must encrypt."""
+    """A server-side SSLContext. If given, clients must use TLS."""
 
     @classmethod
     def make(cls, options: Mapping[str, Any]) -> Self:

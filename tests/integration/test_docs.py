@@ -26,7 +26,7 @@ WITH_BROKER = [
 
 
 def test_there_are_some() -> None:
-    assert {path.name for path in WITH_BROKER} == {"README.md", "consumer.md"}
+    assert {path.name for path in WITH_BROKER} == {"README.md", "consumer.md", "shutdown.md"}
 
 
 @pytest.mark.parametrize("document", WITH_BROKER, ids=lambda path: path.name)

@@ -100,19 +100,20 @@ def study(wishes: Wishes) -> Study:
 _FIGURES = (
     Figure(RATE, "a second", more_is_better=True),
     Figure(CPU, "microseconds a record", form=".3f"),
-    Figure(FIRST, "seconds after the consumer was made", form=".2f"),
-    Figure(SIZE, "that was best of those tried"),
-    Figure(BYTES, "likewise"),
+    Figure(FIRST, "seconds after the consumer was created", form=".2f"),
+    Figure(SIZE, "the best of those tried"),
+    Figure(BYTES, "the best of those tried"),
 )
 
 
 def _remarks(records: int) -> list[str]:
     return [
         f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions "
-        f"({LARGE.count(records):,} of 1 KiB); {WARM_UPS * PLAIN.count(records):,} records unmeasured before, by turns",
-        f"tuned: {LOCKS:,} locks a partition, {TUNED:,} records at once; confluent-kafka: the best "
-        f"of {len(_CONFLUENT_TRIES)} pairs of {SIZE} and {BYTES}, tried once each with these records",
-        "kshare batches: `batch.values()`; records of batches: `for record in batch`; records: one by one",
+        f"({LARGE.count(records):,} of 1 KiB), after {WARM_UPS * PLAIN.count(records):,} records of "
+        "warm-up by all clients in turn",
+        f"tuned: {LOCKS:,} locks per partition, {TUNED:,} records at once; for confluent-kafka, the best "
+        f"of {len(_CONFLUENT_TRIES)} pairs of {SIZE} and {BYTES}, each tried once with these records",
+        "kshare batches: uses `batch.values()`; records of batches: `for record in batch`; records: one by one",
         "Java: Apache's ShareConsumerPerformance; its CPU is that of the whole process",
         *([] if programs.has_go() else ["franz-go is left out: there is no Go on this machine"]),
     ]

@@ -45,12 +45,12 @@ def study(wishes: Wishes) -> Study:
         [
             f"files of {_LARGE // _MEGABYTE} MB (that of single records: {_SMALL // _MEGABYTE} MB), records of "
             f"{RECORD_BYTES} bytes, "
-            "a process each, its start included",
+            "one process for each, including its start",
         ],
         [
-            Figure("throughput", "MB in a second of the processor", more_is_better=True, form=".1f"),
-            Figure("memory", "resident MiB at most", form=".1f"),
-            Figure("time", "milliseconds of the processor"),
+            Figure("throughput", "MB per second of CPU time", more_is_better=True, form=".1f"),
+            Figure("memory", "maximum of resident MiB", form=".1f"),
+            Figure("time", "milliseconds of CPU time"),
         ],
         {
             "decode, log segment": partial(_through, "decode", "segment.log", write_segment, _LARGE),

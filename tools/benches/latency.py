@@ -62,9 +62,9 @@ def study(wishes: Wishes) -> Study:
     return Study(
         "latency",
         [
-            f"{records:,} records at {RATE} a second in {PARTITIONS} partitions, the first {LEFT_OUT} left out",
-            "null client: accepts and waits for the answer, on a socket that blocks; finds values, decodes no record",
-            "null client on asyncio: the same in an event loop, whose callback wakes the task; no other library",
+            f"{records:,} records at {RATE} per second in {PARTITIONS} partitions, without the first {LEFT_OUT}",
+            "null client: accepts and waits for the response on a blocking socket; finds values, decodes no records",
+            "null client on asyncio: the same in an event loop whose callback wakes the task, with no other library",
             f"idle: {seconds:.0f} seconds on an empty topic",
         ],
         [

@@ -31,8 +31,8 @@ def study(wishes: Wishes) -> Study:
     return Study(
         "memory",
         [
-            f"resident MiB, {SAMPLES} samples: on the way through {records:,} records of 100 bytes, "
-            f"and over {seconds:.0f} seconds in which the first record is never done",
+            f"resident MiB in {SAMPLES} samples: while {records:,} records of 100 bytes are consumed, "
+            f"and over {seconds:.0f} seconds in which the first record is never settled",
         ],
         [
             *(Figure(at, "MiB", form=".1f") for at in _AT),

@@ -22,10 +22,13 @@ Entry = Mapping[str, Any]
 
 _HEAD = """# Benchmarks
 
-kshare beside confluent-kafka, franz-go and Apache's own Java client, on one machine and one broker. Contenders take
-turns, round by round, each in a process of its own. A ratio is taken within a round, so that a busy machine hits both
-sides alike: where others share the machine, the ratios are worth more than the figures. Tables and charts show medians;
-[the data](benchmarks.json) has the least and the greatest of the rounds too, and every ratio.
+This page compares kshare with confluent-kafka, franz-go and Apache's own Java client, on one machine and one broker.
+The clients take turns in each round, each in its own process. Ratios are computed within a round, so that a busy
+machine affects both sides alike. If the machine was shared, trust the ratios more than the figures. Tables and charts
+show medians. [The data](benchmarks.json) also has the minimum and maximum of the rounds, and every ratio.
+
+A *null client* is the minimum that a client must do: it fetches and accepts, but decodes no records. It shows what
+the broker allows. *Tuned* and *defaults* say whether options were set; the remarks of each section have the details.
 """
 _REPEAT = """## How to repeat it
 
@@ -33,9 +36,9 @@ _REPEAT = """## How to repeat it
 tools/bench consume
 ```
 
-sets up what it needs, starts a broker, and prints figures and ratios; `tools/bench --help` names the other members.
-Each section below says with which command its figures were taken. With `--write docs` they go into the data file, of
-which this page is made.
+installs what it needs, starts a broker, and prints figures and ratios. `tools/bench --help` lists the other
+benchmarks. Each section below names the command that measured its figures. With `--write docs`, the figures are
+written to the data file, and this page is generated from it.
 """
 _TITLES = {
     "codecs": "Messages",
@@ -52,35 +55,35 @@ _TITLES = {
 }
 """Member → its section, in the order of the page."""
 _IN_SHORT = {
-    "records a second in batches, beside confluent-kafka, both tuned": (
+    "records per second in batches, compared with confluent-kafka, both tuned": (
         "consume",
         "records: kshare batches, tuned / confluent-kafka, tuned",
     ),
-    "records a second one by one, beside confluent-kafka, both tuned": (
+    "records per second one by one, compared with confluent-kafka, both tuned": (
         "consume",
         "records: kshare records, tuned / confluent-kafka, tuned",
     ),
-    "records a second without an event loop, beside confluent-kafka, both tuned": (
+    "records per second with `kshare.sync`, compared with confluent-kafka, both tuned": (
         "consume",
         "records: kshare.sync records, tuned / confluent-kafka, tuned",
     ),
-    "records a second in batches, beside Java, with defaults": (
+    "records per second in batches, compared with Java, with defaults": (
         "consume",
         "records: kshare batches, defaults / Java, defaults",
     ),
-    "CPU a record in batches, beside confluent-kafka, both tuned": (
+    "CPU per record in batches, compared with confluent-kafka, both tuned": (
         "consume",
         "CPU: kshare batches, tuned / confluent-kafka, tuned",
     ),
-    "delay until a record is in hand, beside confluent-kafka": (
+    "latency until a record is received, compared with confluent-kafka": (
         "latency",
         "in hand p50: kshare / confluent-kafka",
     ),
-    "delay until a record is acknowledged, beside confluent-kafka": (
+    "latency until a record is acknowledged, compared with confluent-kafka": (
         "latency",
         "acknowledged p50: kshare, commit after each / confluent-kafka, commit after each",
     ),
-    "rows a second of Spark's batch view, beside Spark's source for Kafka": (
+    "rows per second of the batch view in Spark, compared with Spark's Kafka source": (
         "spark",
         "rows: kshare view / Kafka's source",
     ),
@@ -148,10 +151,10 @@ def _in_short(data: Mapping[str, Entry]) -> Iterator[str]:
         head = [
             "## In short",
             "",
-            "Above 1, kshare is better: as many times faster, or in so much less time.",
+            "At a ratio of 2, kshare is twice as fast, or needs half of the time. Below 1, the other client is better.",
             "",
         ]
-        yield "\n".join([*head, "| what | median | rounds |", "|---|---:|---:|", *rows, ""])
+        yield "\n".join([*head, "| ratio | median | range over the rounds |", "|---|---:|---:|", *rows, ""])
 
 
 def _section(title: str, entry: Entry) -> str:

@@ -51,10 +51,10 @@ def study(wishes: Wishes) -> Study:
     return Study(
         "sharing",
         [
-            f"{records:,} records of {VALUE_BYTES} bytes, written when all have joined; defaults",
-            f"{CONSUMERS} consumers in processes of their own; mixed handlers: seed {SEED}",
-            "sleeping handlers oversleep on a machine that is busy with other things: what is lost by waiting "
-            "for records alone is what is missing from 100 % (87 % is 1.15 times what the handlers took)",
+            f"{records:,} records of {VALUE_BYTES} bytes, written after all consumers have joined; with defaults",
+            f"{CONSUMERS} consumers in separate processes; mixed handlers: seed {SEED}",
+            "handlers sleep, and sleep longer than they should on a busy machine; what `busy` lacks of 100 % is the "
+            "time spent waiting for records (87 % corresponds to 1.15 times the handlers' time)",
         ],
         [
             Figure("time", "times the ideal", form=".3f"),

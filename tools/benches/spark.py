@@ -74,8 +74,9 @@ _FIGURES = (
 def _remarks(records: int) -> list[str]:
     return [
         f"Kafka {RELEASE}; {records:,} records of {SIZE} bytes in {PARTITIONS} partitions; local[2]",
-        f"Kafka's source is that of Spark {SPARK_SOURCE_RELEASE}, the newest that can be had, under its own PySpark",
-        "a stream's ratio to prepared rows is its share of the bound: partitions x locks a shortest micro-batch",
+        f"Kafka's source is that of Spark {SPARK_SOURCE_RELEASE}, the newest available, with its own PySpark",
+        "prepared rows: a Python source that hands over rows that are ready; the ratio of a stream to it is the share "
+        "of the limit, partitions x locks per shortest micro-batch, that the stream reaches",
     ]
 
 

@@ -44,14 +44,14 @@ def study(wishes: Wishes) -> Study:
     return Study(
         "trace",
         [
-            f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions, nothing set by the user",
-            "traced: through kshare trace, which writes a line for each exchange into a file",
-            "forwarded: through two threads a connection that receive and send and look at nothing, in Python",
+            f"Kafka {RELEASE}; {records:,} records of 100 bytes in {PARTITIONS} partitions, with defaults",
+            "traced: through `kshare trace`, which writes a line for each exchange to a file",
+            "forwarded: through a Python program with two threads per connection that only receive and send",
         ],
         (
             Figure(RATE, "a second", more_is_better=True),
             Figure(CPU, "microseconds a record, of the consumer", form=".3f"),
-            Figure(FIRST, "seconds after the consumer was made", form=".2f"),
+            Figure(FIRST, "seconds after the consumer was created", form=".2f"),
         ),
         trials,
         [Contest(RATE, f"{name}, {how}", name) for name in _READERS for how in ("traced", "forwarded")],

@@ -100,5 +100,6 @@ def test_what_the_page_begins_with() -> None:
     }
     said = page({"consume": found})
     assert (
-        "| records a second in batches, beside confluent-kafka, both tuned | 2.00 | 1.00 to 3.00 |\n" in said
+        "| records per second in batches, compared with confluent-kafka, both tuned | 2.00 | 1.00 to 3.00 |\n"
+        in said
     )
