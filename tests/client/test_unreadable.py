@@ -189,7 +189,7 @@ def test_it_goes_on_when_there_are_three_within_half_a_minute() -> None:
     for number in range(ENOUGH - 1):
         often.note(error, "node 1", float(number))
     often.note(ConnectionLost("gone"), "node 1", 3.0)
-    lost = ConnectionLost("sent what is no answer")
+    lost = ConnectionLost("sent an invalid response")
     lost.__cause__ = error
     with pytest.raises(ConnectionLost, match="no answer"):
         often.note(lost, "node 1", 4.0)
