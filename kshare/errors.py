@@ -1,4 +1,4 @@
-"""Every error that kshare raises, in one place: a dozen classes, not one per broker error code."""
+"""All errors that kshare raises: a dozen classes, not one per broker error code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class KshareError(Exception):
-    """The root: `except KshareError` catches whatever this library raises on purpose."""
+    """The base class: `except KshareError` catches everything that this library raises on purpose."""
 
 
 class EncodeError(KshareError, ValueError):
@@ -39,7 +39,7 @@ class EncodeError(KshareError, ValueError):
 
 
 class DecodeError(KshareError, ValueError):
-    """Bytes are not what they should be: says which field, at which offset, and why."""
+    """Bytes can't be decoded: says which field, at which offset, and why."""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(f"{path or 'message'} at byte {offset}: {reason}")
@@ -49,7 +49,7 @@ class DecodeError(KshareError, ValueError):
 
 
 class CorruptBatchError(DecodeError):
-    """A record batch is broken (checksum, framing, compression): names the partition offset where it starts."""
+    """A record batch is corrupt (checksum, framing, compression): names the partition offset where it starts."""
 
     def __init__(self, base_offset: int, offset: int, reason: str) -> None:
         super().__init__(f"batch at partition offset {base_offset}", offset, reason)
@@ -57,7 +57,7 @@ class CorruptBatchError(DecodeError):
 
 
 class FrameTooLarge(DecodeError):
-    """A frame is announced that is larger than the limit: of answers, `max_response_bytes`."""
+    """A frame is larger than the limit, which is `max_response_bytes` for responses."""
 
     def __init__(self, offset: int, size: int, limit: int) -> None:
         super().__init__("size", offset, f"a frame of {size} bytes announced, {limit} are allowed")
@@ -66,18 +66,18 @@ class FrameTooLarge(DecodeError):
 
 
 class UnreadableAnswer(DecodeError):
-    """A broker's answer can't be decoded: names the broker and the request, and says what is wrong in the answer."""
+    """A broker's response can't be decoded: names the broker and the request, and says what is wrong."""
 
     def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
         super().__init__(error.path, error.offset, error.reason)
-        self.args = (f"the answer of {peer} to {api} v{version} can't be decoded: {error}",)
+        self.args = (f"the response of {peer} to {api} v{version} can't be decoded: {error}",)
         self.peer = peer
         self.api = api
         self.version = version
 
 
 class CaptureError(KshareError, ValueError):
-    """A network capture is damaged, cut off, or none at all: says at which byte of the file."""
+    """A network capture is damaged or truncated, or isn't one: says at which byte of the file."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"byte {offset}: {reason}")
@@ -90,19 +90,19 @@ class ConfigError(KshareError, ValueError):
 
 
 class ConnectionLost(KshareError):
-    """A connection couldn't be made, or ended before the answer came. Whether the request was carried out is open."""
+    """A connection couldn't be made, or ended before the response. The request may have been carried out."""
 
 
 class RequestTimedOut(KshareError):
-    """No answer within the deadline. Whether the request was carried out is open."""
+    """No response within the deadline. The request may have been carried out."""
 
 
 class AuthenticationFailed(KshareError):
-    """TLS or SASL refused one of the two sides; trying again with the same credentials is of no use."""
+    """TLS or SASL refused one of the two sides; retrying with the same credentials is pointless."""
 
 
 class Unsupported(KshareError):
-    """The broker can't do what is needed: too old, a feature switched off, no version in common. Says what to do."""
+    """The broker doesn't support what is needed: too old, a feature disabled, no version in common. Says what to do."""
 
 
 class BrokerError(KshareError):
@@ -119,7 +119,7 @@ class BrokerError(KshareError):
 
 
 class NotAuthorized(BrokerError):
-    """A broker knows who we are, and refuses: the text says which right is missing and the command that grants it."""
+    """A broker denied access: the message names the missing right and the command that grants it."""
 
     def __init__(
         self, code: int, what: str, lack: str, command: str, operation: str, resource: str, name: str
@@ -128,7 +128,7 @@ class NotAuthorized(BrokerError):
         self.lack = lack
         """Who may not do what, in words."""
         self.command = command
-        """What somebody who may has to type."""
+        """The command by which an administrator grants it."""
         self.operation = operation
         """As Kafka calls it: Read, Describe, AlterConfigs."""
         self.resource = resource
@@ -137,15 +137,15 @@ class NotAuthorized(BrokerError):
 
 
 class AcknowledgeError(KshareError):
-    """Records can't be acknowledged any more: already sent, or their lock is lost and they are somebody else's."""
+    """Records can't be acknowledged any more: it was sent already, or their lock is lost."""
 
 
 class ConsumerClosed(KshareError):
-    """The consumer was closed, by whichever task: there is nothing to wait for any more."""
+    """The consumer was closed, by any task: there is nothing to wait for any more."""
 
 
 class DeserializationFailed(KshareError):
-    """A deserializer raised. `record` has the bytes, and can be settled; the text says only where they are."""
+    """A deserializer raised. `record` has the bytes and can be acknowledged; the message only says where it is."""
 
     def __init__(self, record: Any, part: str, error: Exception) -> None:
         where = f"{record.topic}[{record.partition}]@{record.offset}"

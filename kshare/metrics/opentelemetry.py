@@ -2,7 +2,7 @@
 
     ShareConsumer(..., observer=OpenTelemetryObserver())
 
-Speaks with OpenTelemetry's API only; which exporter takes the numbers is for the application to choose.
+Uses OpenTelemetry's API only; the application chooses the exporter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["OpenTelemetryObserver"]
 
 
 class OpenTelemetryObserver:
-    """`meter` is the one of the global provider unless given. May be used from any thread, by many consumers."""
+    """`meter` defaults to that of the global provider. May be used from any thread and by many consumers."""
 
     def __init__(self, meter: Meter | None = None) -> None:
         chosen = meter or get_meter("kshare")

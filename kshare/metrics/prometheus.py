@@ -17,7 +17,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class PrometheusObserver:
-    """One for all consumers of a process: its registry takes each metric once. May be used from any thread."""
+    """Use one for all consumers of a process: a registry takes each metric only once. May be used from any thread."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self._metrics = {metric: _make(metric, registry) for metric in METRICS}
