@@ -1,7 +1,7 @@
 """Rate-limited logging: the first event of a kind is logged at once, further ones are counted and summarized.
 
-A kind is a cause, plus a partition if it concerns records. Each kind is logged at most once in `EVERY_S` seconds. What
-was counted is logged with the next event of its kind after that time, by `tell_due`, which the owner calls
+A kind is a cause, plus a partition if it concerns records. Each kind is logged at most once in `EVERY_S` seconds.
+What was counted is logged with the next event of its kind after that time, by `tell_due`, which the owner calls
 periodically, or by `close`: the sums are complete.
 
 `Sums` decides what to log and when, with times passed in. `SummaryLog` writes to a logger, from any thread.
