@@ -109,7 +109,7 @@ def test_what_opentelemetry_exports() -> None:
     assert found["kshare.fetched.records", ()] == 12
     assert found["kshare.assigned.partitions", ()] == 1
     assert found["kshare.request.duration", (("api", "ShareFetch"),)] == pytest.approx(3.02)
-    assert found["kshare.acknowledged.records", (("topic", "orders"), ("ack_type", "accept"))] == 10
+    assert found["kshare.acknowledged.records", (("ack_type", "accept"), ("topic", "orders"))] == 10
     assert {name for name, _ in found} == {f"kshare.{metric.name}" for metric in METRICS}
     provider.shutdown()
 
