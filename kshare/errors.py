@@ -1,4 +1,4 @@
-"""Every error that kshare raises, in one place: a dozen classes, not one per broker error code."""
+"""All errors that kshare raises: a dozen classes, not one per broker error code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UnreadableAnswer(DecodeError):
 
     def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
         super().__init__(error.path, error.offset, error.reason)
-        self.args = (f"the answer of {peer} to {api} v{version} can't be decoded: {error}",)
+        self.args = (f"the response of {peer} to {api} v{version} can't be decoded: {error}",)
         self.peer = peer
         self.api = api
         self.version = version

@@ -1,7 +1,7 @@
-"""What is installed: which version, on which Python, and whether its hot modules are compiled.
+"""The installation: version, Python, and whether the performance-critical modules are compiled.
 
-They are compiled where a C compiler is at hand when the package is built; all of them or none. Without, everything
-works as well, and reading records takes up to twelve times as long.
+They are compiled if a C compiler is available when the package is built; all of them or none. Without them everything
+works, but reading records takes up to twelve times as long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("kshare")
 
 SLOW = "kshare's modules are not compiled: reading records takes up to 12 times as long"
 _REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
-"""Pip's cache may hold the wheel that was built without a compiler."""
+"""Pip's cache may hold a wheel that was built without a compiler."""
 
 _COMPILED = "kshare.protocol.record"
 
@@ -39,7 +39,7 @@ def is_compiled() -> bool:
 
 
 def advice() -> str:
-    """What to do where nothing is compiled, before `mend`."""
+    """What to do if nothing is compiled, before running `mend`."""
     python = ".".join(platform.python_version_tuple()[:2])
     return (
         f"install a C compiler and the headers of Python {python}, then reinstall kshare without pip's cache"
@@ -47,7 +47,7 @@ def advice() -> str:
 
 
 def mend() -> str:
-    """The command for that: from where it was installed, or from the package index."""
+    """The command that reinstalls kshare, from where it was installed or from the package index."""
     folder, is_editable = _source()
     if folder is None:
         return f"{_REINSTALL} --no-binary kshare kshare"
@@ -55,7 +55,7 @@ def mend() -> str:
 
 
 def _source() -> tuple[str | None, bool]:
-    """The folder that it was installed from, if it was one, and whether its changes are seen (`pip install -e`)."""
+    """The folder that it was installed from, if any, and whether it is editable (`pip install -e`)."""
     try:
         told = distribution("kshare").read_text("direct_url.json")
         source = json.loads(told) if told else {}
@@ -68,14 +68,14 @@ def _source() -> tuple[str | None, bool]:
 
 
 def describe() -> str:
-    """For `kshare --version`."""
+    """The text of `kshare --version`."""
     what = "compiled" if is_compiled() else f"not compiled\n{SLOW}\n{advice()}:\n{mend()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}"
 
 
 def warn_if_slow() -> None:
-    """One line in the log of each process that reads records by modules that aren't compiled."""
+    """Logs a warning, once per process, if the modules aren't compiled."""
     global _is_told
     if not _is_told:
         _is_told = True

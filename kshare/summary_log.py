@@ -1,10 +1,10 @@
-"""Log lines that can't flood: the first of a kind is logged at once, further ones are counted and logged as a sum.
+"""Rate-limited logging: the first event of a kind is logged at once, further ones are counted and summarized.
 
-A kind is a cause, and where it concerns records a partition as well. Each kind has at most one line in `EVERY_S`
-seconds. What was counted is logged with the next of its kind that comes after that time, by `tell_due`, which its owner
-calls now and then, or by `close`: nothing is left out of the sums.
+A kind is a cause, plus a partition if it concerns records. Each kind is logged at most once in `EVERY_S` seconds.
+What was counted is logged with the next event of its kind after that time, by `tell_due`, which the owner calls
+periodically, or by `close`: the sums are complete.
 
-`Sums` decides what is logged when; it is pure, times are passed in. `SummaryLog` writes to a logger, from any thread.
+`Sums` decides what to log and when, with times passed in. `SummaryLog` writes to a logger, from any thread.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Sums:
 
 
 class SummaryLog:
-    """`group` is named in every line, if there is one."""
+    """Every line names the `group`, if there is one."""
 
     def __init__(
         self, logger: logging.Logger, group: str = "", clock: Callable[[], float] = time.monotonic
@@ -133,11 +133,11 @@ class SummaryLog:
         last: int | None = None,
         detail: str = "",
     ) -> None:
-        """So many records of this partition, from the first to the last of these offsets if they are known."""
+        """Counts `count` records of this partition, from offset `first` to `last` if these are known."""
         self._add(Kind(level, cause, f"{topic}[{partition}]"), count, first, last, detail)
 
     def event(self, level: int, cause: str, detail: object = "", *, has_traceback: bool = False) -> None:
-        """Something that may happen again and again; of the details the latest is logged."""
+        """Counts an event that may recur; the latest details are logged."""
         self._add(Kind(level, cause), 1, None, None, str(detail), has_traceback=has_traceback)
 
     def tell_due(self) -> None:
@@ -146,7 +146,7 @@ class SummaryLog:
         self._log(lines)
 
     def close(self) -> None:
-        """What was counted is logged now."""
+        """Logs what has been counted."""
         with self._lock:
             lines = self._sums.rest(self._clock())
         self._log(lines)

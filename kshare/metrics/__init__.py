@@ -1,1 +1,1 @@
-"""A consumer's events as metrics: `prometheus` and `opentelemetry`, each behind the extra of its name."""
+"""A consumer's events as metrics: `prometheus` and `opentelemetry`, each with an extra of the same name."""

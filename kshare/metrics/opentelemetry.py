@@ -2,7 +2,7 @@
 
     ShareConsumer(..., observer=OpenTelemetryObserver())
 
-Speaks with OpenTelemetry's API only; which exporter takes the numbers is for the application to choose.
+Uses OpenTelemetry's API only; the application chooses the exporter.
 """
 
 from __future__ import annotations

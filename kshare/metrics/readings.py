@@ -1,6 +1,7 @@
-"""Which numbers there are, and which of them an event moves: the one list that every adapter goes by.
+"""All metrics, and which of them an event changes: the one list that every adapter uses.
 
-Labels have few values each: topics, Kafka's names of errors, words. Never offsets, partitions, members or free text.
+Labels have few values: topics, Kafka's error names, acknowledgement types. Never offsets, partitions, members or free
+text.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Metric(NamedTuple):
     name: str
     kind: Kind
     unit: str
-    """As in the unified code for units of measure: s, By, {record}."""
+    """As in UCUM, the unified code for units of measure: s, By, {record}."""
     about: str
     labels: tuple[str, ...] = ()
 
@@ -51,51 +52,55 @@ class Reading(NamedTuple):
 _COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 
 REQUESTS = Metric("requests", _COUNTER, "{request}", "Requests to brokers, by outcome.", ("api", "error"))
-REQUEST_TIME = Metric("request.duration", _HISTOGRAM, "s", "From request to answer.", ("api",))
-FETCHED = Metric("fetched.records", _COUNTER, "{record}", "Records that fetches brought.")
-FETCHED_BYTES = Metric("fetched.bytes", _COUNTER, "By", "Bytes of record batches that fetches brought.")
+REQUEST_TIME = Metric("request.duration", _HISTOGRAM, "s", "Time from request to response.", ("api",))
+FETCHED = Metric("fetched.records", _COUNTER, "{record}", "Records fetched.")
+FETCHED_BYTES = Metric("fetched.bytes", _COUNTER, "By", "Bytes of record batches fetched.")
 ACQUIRED = Metric(
     "acquired.records",
     _COUNTER,
     "{record}",
-    "Records acquired, by whether they came before.",
+    "Records acquired, by whether they were redelivered.",
     ("topic", "redelivered"),
 )
 REFUSED = Metric(
     "refused", _COUNTER, "{partition}", "Partitions that a broker refused.", ("api", "topic", "error")
 )
 ACKNOWLEDGED = Metric(
-    "acknowledged.records", _COUNTER, "{record}", "Acknowledgements that were confirmed.", ("topic", "word")
+    "acknowledged.records",
+    _COUNTER,
+    "{record}",
+    "Records whose acknowledgement was confirmed.",
+    ("topic", "ack_type"),
 )
 UNACKNOWLEDGED = Metric(
     "unacknowledged.records",
     _COUNTER,
     "{record}",
-    "Acknowledgements that were refused, or whose outcome is open.",
+    "Records whose acknowledgement was refused, or has an open outcome.",
     ("topic", "error"),
 )
 WORK_TIME = Metric(
-    "hand_to_acknowledged.duration",
+    "processing.duration",
     _HISTOGRAM,
     "s",
-    "From putting records into the user's hands to their confirmed acknowledgement.",
+    "Time from handing records to the user to the confirmation of their acknowledgement.",
     ("topic",),
 )
-SKIPPED = Metric("skipped.records", _COUNTER, "{record}", "Duplicates kept from the user.", ("topic",))
+SKIPPED = Metric("skipped.records", _COUNTER, "{record}", "Duplicates that weren't handed out.", ("topic",))
 DAMAGED = Metric(
     "damaged.records",
     _COUNTER,
     "{record}",
-    "Offsets released because the answer that brought them couldn't be verified.",
+    "Offsets released because their response couldn't be verified.",
     ("topic",),
 )
 RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
 LOST = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
 SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("why",))
-REBALANCES = Metric("rebalances", _COUNTER, "{assignment}", "Assignments by the group.")
-PARTITIONS = Metric("assigned.partitions", _GAUGE, "{partition}", "Partitions assigned now.")
+REBALANCES = Metric("rebalances", _COUNTER, "{assignment}", "Changes of the assignment.")
+PARTITIONS = Metric("assigned.partitions", _GAUGE, "{partition}", "Partitions currently assigned.")
 POISON = Metric(
-    "poison.records", _COUNTER, "{record}", "Records that a deserializer raised for.", ("topic", "part")
+    "poison.records", _COUNTER, "{record}", "Records whose deserializer raised an error.", ("topic", "part")
 )
 
 METRICS = (
@@ -120,7 +125,7 @@ METRICS = (
 
 
 def readings(event: Event) -> Iterator[Reading]:
-    """What an event adds, and to which metric."""
+    """Yields the changes of metrics that an event causes."""
     match event:
         case Answered(api, _, seconds, error):
             yield Reading(REQUESTS, 1, {"api": api, "error": error or ""})
@@ -157,7 +162,7 @@ def _outcome(event: Settled) -> Iterator[Reading]:
     counts = event.counts()
     if event.error is None:
         for word, records in counts.items():
-            yield Reading(ACKNOWLEDGED, records, {"topic": event.topic, "word": word})
+            yield Reading(ACKNOWLEDGED, records, {"topic": event.topic, "ack_type": word})
     else:
         error = "open" if event.is_open else getattr(event.error, "name", type(event.error).__name__)
         yield Reading(UNACKNOWLEDGED, sum(counts.values()), {"topic": event.topic, "error": error})

@@ -1,1 +1,1 @@
-"""Sockets: connections, TLS, SASL, versions. Moves bytes and meets deadlines; decides nothing about Kafka."""
+"""Sockets: connections, TLS, SASL, versions. Moves bytes and keeps deadlines; makes no Kafka decisions."""

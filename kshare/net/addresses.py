@@ -1,4 +1,4 @@
-"""Where brokers are: reads "host:port,[::1]:9092" and refuses what can't be an address, saying what to write."""
+"""Broker addresses: parses "host:port,[::1]:9092"; errors say what to write instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAST_PORT = 65535
 
 
 def parse_addresses(text: str | Iterable[str]) -> tuple[Address, ...]:
-    """One or more addresses, parted by commas or given one by one; doubles are left out, the order stays."""
+    """One or more addresses, comma-separated or in a list; duplicates are dropped, the order is kept."""
     parts = [text] if isinstance(text, str) else _strings(text)
     pieces = [piece.strip() for part in parts for piece in part.split(",")]
     found = tuple(dict.fromkeys(_parse(piece) for piece in pieces if piece))
@@ -23,7 +23,7 @@ def parse_addresses(text: str | Iterable[str]) -> tuple[Address, ...]:
 
 
 def format_address(address: Address) -> str:
-    """As people write it: IPv6 in brackets."""
+    """host:port, with IPv6 hosts in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -35,7 +35,7 @@ def _strings(given: Iterable[str]) -> list[str]:
         parts = [given]  # type: ignore[list-item]
     for part in parts:
         if not isinstance(part, str):
-            raise ConfigError(f'{part!r} is no bootstrap address: write "host:port"')
+            raise ConfigError(f'{part!r} is not a bootstrap address: write "host:port"')
     return parts
 
 
@@ -45,19 +45,17 @@ def _parse(piece: str) -> Address:
     if piece.startswith("["):
         host, bracket, port = piece[1:].partition("]:")
         if not bracket or ":" not in host:
-            raise ConfigError(f"{piece!r} is no address: an IPv6 one is written [::1]:9092")
+            raise ConfigError(f"{piece!r} is not an address: an IPv6 one is written [::1]:9092")
     else:
         host, _, port = piece.rpartition(":")
         if ":" in host:
-            raise ConfigError(
-                f"{piece!r} could be read in two ways: put an IPv6 address in brackets, [::1]:9092"
-            )
+            raise ConfigError(f"{piece!r} is ambiguous: put an IPv6 address in brackets, [::1]:9092")
         if not host:
             raise ConfigError(
-                f"{piece!r} is no address: write host:port, such as {piece.strip(':') or 'localhost'}:9092"
+                f"{piece!r} is not an address: write host:port, such as {piece.strip(':') or 'localhost'}:9092"
             )
     if any(letter.isspace() or letter in "[]/@" for letter in host):
-        raise ConfigError(f"{piece!r}: {host!r} is no host name")
+        raise ConfigError(f"{piece!r}: {host!r} is not a host name")
     if not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= _LAST_PORT:
-        raise ConfigError(f"{piece!r}: {port!r} is no port, which is a number from 1 to {_LAST_PORT}")
+        raise ConfigError(f"{piece!r}: {port!r} is not a port, which is a number from 1 to {_LAST_PORT}")
     return host, int(port)

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, never more than a limit, never all clients at once."""
+"""Exponential backoff with a limit and jitter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ JITTER = 0.2
 
 
 class Backoff:
-    """Of one address. Holds numbers only: whoever uses it has the clock."""
+    """The backoff of one address. Holds numbers only; the caller has the clock."""
 
     def __init__(self, shortest: float, longest: float, random: Random) -> None:
         self._shortest = shortest
@@ -17,7 +17,7 @@ class Backoff:
         self.failures = 0
         """In a row."""
         self.until = 0.0
-        """When trying again is due; a time of the loop's clock."""
+        """When to try again, on the event loop's clock."""
 
     def on_failure(self, now: float) -> None:
         pause = min(self._longest, self._shortest * 2.0 ** min(self.failures, 32))

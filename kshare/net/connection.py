@@ -1,7 +1,8 @@
-"""One stream to one broker: many requests under way at once, each answer to its asker.
+"""A connection to a broker: pipelines requests and matches responses to them by correlation id.
 
-Decides when the connection is over: at the end of the stream, at anything that can't be an answer, at long silence.
-Then every asker learns why. Never connects again, never repeats a request, knows no request's meaning.
+Decides when the connection has ended: at the end of the stream, at bytes that can't be a response, or when the broker
+has been silent for too long. All pending requests then fail with the reason. Never reconnects, never repeats a request,
+and doesn't know what requests mean.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ log = logging.getLogger("kshare.net")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 SILENCE = 1.5
-"""How many request timeouts a broker may owe an answer, without a single byte, before it is taken for dead."""
+"""For how many request timeouts a broker may owe a response without sending a byte, before it is considered dead."""
 
 _LAST_ID = 2**31 - 1
 
 
 class Asks(Protocol):
-    """Something that requests can be sent through."""
+    """A function that sends a request and returns the response."""
 
     async def __call__(
         self, request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
@@ -49,7 +50,7 @@ class Asks(Protocol):
 
 
 class Connection:
-    """Made by `kshare.net.handshake`, which also says what the broker speaks."""
+    """Created by `kshare.net.handshake`, which also negotiates the API versions."""
 
     def __init__(self, stream: TcpStream, peer: str, settings: NetSettings) -> None:
         self.peer = peer
@@ -60,7 +61,7 @@ class Connection:
         self._outbox = Outbox(stream)
         self._frames = FrameReader(stream, settings.max_response_bytes, self._hear)
         self._pending: dict[int, PendingRequest] = {}
-        """By correlation id: those that have left, or wait for their turn."""
+        """By correlation id: requests that were sent, or wait to be sent."""
         self._alone = anyio.Lock()
         self._given_up: set[int] = set()
         self._owed_since: float | None = None
@@ -68,7 +69,7 @@ class Connection:
         self._opening = b""
         self._answers = 0
         self.is_suspect = False
-        """A request timed out, and nothing was heard since."""
+        """A request timed out, and nothing has been received since."""
         self.is_closed_by_us = False
         self._error: KshareError | None = None
         self._ended = anyio.Event()
@@ -78,33 +79,33 @@ class Connection:
     def __repr__(self) -> str:
         return f"<Connection to {self.peer}, {'open' if self.is_open else 'closed'}>"
 
-    # --- asking
+    # --- requests
 
     async def ask(
         self, request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
     ) -> ResponseT:
-        """The answer, in the highest version that both sides know unless one is given.
+        """Sends a request and returns the response, in the highest version that both sides support by default.
 
-        Given up (cancelled or timed out), it leaves the connection of use: its late answer is dropped. The exception
-        is a broker that stopped reading in the middle of this very request: then the connection is over.
+        The connection stays usable after a cancellation or timeout: the late response is dropped. The exception is a
+        broker that stopped reading in the middle of this request: then the connection ends.
         """
         return cast("ResponseT", await self._ask(request, version, timeout))
 
     def send(
         self, request: Request[Any], *, version: int | None = None, on_reply: OnReply | None = None
     ) -> PendingRequest:
-        """Sends this, and then whatever `on_reply` makes of each reply, until that is None.
+        """Sends this request, and then each request that `on_reply` returns for a reply, until that is None.
 
-        It leaves now, or as soon as those before it have left. `on_reply` is called as soon as a reply is there, by the
-        event loop and not in a task, and the next request leaves in the same moment. `wait_for_reply` has to follow,
-        which also raises why something couldn't be sent.
+        It is sent now, or as soon as earlier requests have been sent. `on_reply` is called when a reply arrives, by the
+        event loop and not in a task, and the next request is sent within that call. The caller has to call
+        `wait_for_reply`, which also raises errors from sending.
         """
         pending = PendingRequest(request, on_reply)
         self._send(pending, request, version)
         return pending
 
     async def wait_for_reply(self, pending: PendingRequest, *, timeout: float | None = None) -> memoryview:
-        """The frame of the reply, of several the last; `timeout` is for each. What `on_reply` raised is raised here."""
+        """Returns the frame of the last reply; `timeout` applies to each. What `on_reply` raised is raised here."""
         limit = self._limit(timeout)
         try:
             while not pending.is_done and self._clock() < pending.since + limit:
@@ -123,12 +124,12 @@ class Connection:
 
     @property
     def is_free(self) -> bool:
-        """What is sent now leaves at once."""
+        """Whether a request would be sent at once."""
         return self._error is None and self._outbox.is_free
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Asks]:
-        """While it lasts only requests through what it gives leave; those already sent are answered first."""
+        """Within this context only requests through the yielded function are sent; earlier ones are answered first."""
 
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
@@ -145,15 +146,15 @@ class Connection:
     async def ask_for_bytes(
         self, request: Request[Any], *, version: int, timeout: float | None = None
     ) -> memoryview:
-        """The answer's frame, not decoded: for whoever knows better which version it is in."""
+        """Returns the undecoded frame of the response: for callers that have to find out its version."""
         return await self.wait_for_reply(self.send(request, version=version), timeout=timeout)
 
     def version_for(self, request: type[Request[Any]]) -> int:
-        """The highest version that both sides know; Unsupported if there is none."""
+        """The highest version that both sides support; raises Unsupported if there is none."""
         return self.versions.best(request, self.peer)
 
     def supports(self, request: type[Request[Any]]) -> Range | None:
-        """First and last version that both sides know, or None."""
+        """The first and last version that both sides support, or None."""
         return self.versions.common(request)
 
     # --- its end
@@ -167,23 +168,23 @@ class Connection:
         return self._error
 
     def on_closed(self, tell: Callable[[KshareError], None]) -> None:
-        """`tell` is called once, with the reason, when the connection ends or if it has ended; it must not raise."""
+        """Calls `tell` with the reason when the connection ends, or now if it has ended; it must not raise."""
         if self._error is not None:
             tell(self._error)
         else:
             self._on_closed.append(tell)
 
     async def wait_closed(self) -> None:
-        """Until the stream is closed and every task is gone."""
+        """Waits until the stream is closed and every task has ended."""
         await self._ended.wait()
 
     async def aclose(self) -> None:
-        """Every pending ask fails; returns when stream and tasks are gone. Nobody at the other end is waited for."""
+        """Fails all pending requests, and returns when stream and tasks have ended. Doesn't wait for the broker."""
         self.end(ConnectionLost(f"the connection to {self.peer} was closed on this side"), is_ours=True)
         await self._ended.wait()
 
     def end(self, error: KshareError, *, is_ours: bool = False) -> None:
-        """Over, for this reason. The first reason counts. `is_ours`: nothing is wrong with the broker."""
+        """Ends the connection; the first reason counts. `is_ours`: the broker isn't to blame."""
         if self._error is not None:
             return
         self._error = error
@@ -199,12 +200,12 @@ class Connection:
     # --- its tasks
 
     def start(self, tasks: TaskGroup) -> None:
-        """Begin to read. From now on `tasks` owns the stream: ending that group closes it."""
+        """Starts to read. From now on `tasks` owns the stream: ending that task group closes it."""
         tasks.start_soon(self._live, name=f"kshare connection to {self.peer}")
 
     def start_task(self, run: Callable[[], Any]) -> None:
-        """A task that ends with the connection."""
-        assert self._tasks is not None, "an answer has come, so the connection lives"
+        """Starts a task that ends with the connection."""
+        assert self._tasks is not None, "a response has arrived, so the connection is running"
         self._tasks.start_soon(run)
 
     async def _live(self) -> None:
@@ -224,7 +225,7 @@ class Connection:
         try:
             await call_when_readable(self._stream, self._take_frames)
         except DecodeError as error:
-            ended = ConnectionLost(f"{self.peer} sent what is no answer: {error}{self._guess()}")
+            ended = ConnectionLost(f"{self.peer} sent an invalid response: {error}{self._guess()}")
             ended.__cause__ = error
             self.end(ended)
         except Exception as error:
@@ -234,7 +235,7 @@ class Connection:
             self.end(ending)
 
     async def _write(self) -> None:
-        """What couldn't leave at once."""
+        """Sends what couldn't be sent at once."""
         try:
             await self._outbox.run()
         except Exception as error:
@@ -253,7 +254,7 @@ class Connection:
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:
             raise DecodeError(
-                "header", 0, f"an answer of {len(frame)} bytes has no room for its correlation id"
+                "header", 0, f"a response of {len(frame)} bytes is too short for a correlation id"
             )
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         pending = self._pending.pop(correlation_id, None)
@@ -262,7 +263,7 @@ class Connection:
             self._on_reply(pending, frame)
         elif correlation_id in self._given_up:
             self._given_up.remove(correlation_id)
-            log.debug("an answer from %s came too late and was dropped", self.peer)
+            log.debug("a response from %s came too late and was dropped", self.peer)
         else:
             raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
 
@@ -276,7 +277,7 @@ class Connection:
     async def _ask(
         self, request: Request[Any], version: int | None, timeout: float | None, *, is_alone: bool = False
     ) -> Any:
-        # What is cancelled already, or has no time left, doesn't leave.
+        # Don't send what is cancelled already, or has no time left.
         await checkpoint_if_cancelled()
         limit = self._limit(timeout)
         if limit <= 0:
@@ -288,7 +289,7 @@ class Connection:
     def _send(
         self, pending: PendingRequest, request: Request[Any], version: int | None, *, is_alone: bool = False
     ) -> None:
-        """The one way that requests leave. Whatever is wrong with it, `wait_for_reply` tells."""
+        """The only way to send requests; `wait_for_reply` raises any error."""
         pending.request, pending.is_answered = request, False
         pending.since = self._clock()
         if self._error is not None:
@@ -310,7 +311,7 @@ class Connection:
         self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_alone))
 
     def _leave(self, leave: Callable[[], None]) -> None:
-        """A failure ends the connection, and is nobody's in particular."""
+        """A failure ends the connection; it doesn't belong to a single request."""
         try:
             leave()
         except OSError as error:
@@ -339,7 +340,7 @@ class Connection:
             raise UnreadableAnswer(self.peer, api, pending.version, error) from error
 
     def _give_up(self, pending: PendingRequest) -> None:
-        """Whoever asked doesn't wait any more, with or without a reply."""
+        """The caller has stopped waiting, with or without a reply."""
         if self._pending.pop(pending.correlation_id, None) is None:
             return
         if self._outbox.take_back(pending.frame):
@@ -359,7 +360,7 @@ class Connection:
         return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {limit:g} s")
 
     def _own_error(self) -> KshareError:
-        """A new exception for each asker: one that is shared would collect everyone's tracebacks."""
+        """A new exception for each caller: a shared one would accumulate all their tracebacks."""
         error = cast("KshareError", self._error)
         own = type(error)(str(error))
         own.__cause__ = error.__cause__
@@ -371,4 +372,4 @@ class Connection:
             return
         silent = self._clock() - self._owed_since
         if silent >= SILENCE * self._settings.request_timeout:
-            self.end(ConnectionLost(f"{self.peer} owes an answer and has been silent for {silent:.0f} s"))
+            self.end(ConnectionLost(f"{self.peer} owes a response and has been silent for {silent:.0f} s"))

@@ -1,6 +1,6 @@
-"""Foreign exceptions into ours, in one place: whatever sockets, TLS and anyio raise ends here as a KshareError.
+"""Translates exceptions of sockets, TLS and anyio into KshareErrors.
 
-Decides whose fault it is: a certificate or a login that is refused is AuthenticationFailed, the rest ConnectionLost.
+A refused certificate or login becomes AuthenticationFailed, everything else ConnectionLost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 from kshare.errors import AuthenticationFailed, ConnectionLost, KshareError
 
 HOSTNAME_MISMATCH = {62, 63, 64}
-"""OpenSSL's codes for a certificate that is for another host, mail address or IP address."""
+"""OpenSSL's codes for a certificate of another host, e-mail address or IP address."""
 _EXPIRED, _NOT_YET_VALID = 10, 9
 
 _REFUSED_BY_PEER = ("ALERT", "CERTIFICATE_REQUIRED")
@@ -23,7 +23,7 @@ _SPOKEN_PLAINLY = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST
 
 
 def unreachable(error: BaseException, peer: str) -> KshareError:
-    """Why no connection came about."""
+    """The error for a connection that couldn't be made."""
     if isinstance(error, KshareError):
         return error
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
@@ -32,7 +32,7 @@ def unreachable(error: BaseException, peer: str) -> KshareError:
 
 
 def lost(error: BaseException, peer: str) -> KshareError:
-    """Why a connection that was there has ended."""
+    """The error for an existing connection that has ended."""
     if isinstance(error, KshareError):
         return error
     if isinstance(error, anyio.EndOfStream):
@@ -43,7 +43,7 @@ def lost(error: BaseException, peer: str) -> KshareError:
 
 
 def reason(error: BaseException) -> str:
-    """The innermost cause in plain words: what anyio wraps is more telling than the wrapping."""
+    """The innermost cause in plain words: it says more than anyio's wrapper."""
     while True:
         if isinstance(error, BaseExceptionGroup):
             return "; ".join(dict.fromkeys(reason(one) for one in error.exceptions))
@@ -54,7 +54,7 @@ def reason(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
         return f"the name can't be resolved ({(error.strerror or str(error)).lower()})"
     if isinstance(error, UnicodeError):
-        return "the name is no valid host name"
+        return "the name is not a valid host name"
     if isinstance(error, anyio.EndOfStream):
         return "it closed the connection"
     if isinstance(error, anyio.ClosedResourceError):
@@ -77,13 +77,13 @@ def _of_tls(error: BaseException, peer: str) -> KshareError:
         said = name.partition("ALERT_")[2] or name
         said = said.replace("_", " ").lower()
         return AuthenticationFailed(
-            f"{peer} refused our side of TLS ({said}): it may ask for a certificate of ours (cert_file, key_file) "
-            "signed by an authority that it believes"
+            f"{peer} refused our side of TLS ({said}): it may require a client certificate (cert_file, key_file) "
+            "signed by an authority that it trusts"
         )
     if name in _SPOKEN_PLAINLY:
         return ConnectionLost(f"{peer} doesn't speak TLS: is this a plaintext listener? Then leave tls out")
     if not name or "EOF" in name:
-        return ConnectionLost(f"{peer} ended the connection without TLS's farewell")
+        return ConnectionLost(f"{peer} closed the connection without a TLS close_notify")
     return ConnectionLost(f"TLS with {peer} failed: {name.replace('_', ' ').lower()}")
 
 
@@ -91,11 +91,13 @@ def _certificate_problem(error: ssl.SSLCertVerificationError, peer: str) -> str:
     code = error.verify_code
     if code in HOSTNAME_MISMATCH:
         return (
-            f"the certificate of {peer} is for another name ({error.verify_message}): connect by one it holds"
+            f"the certificate of {peer} is for another name ({error.verify_message}): connect by a name in it"
         )
     if code in (_EXPIRED, _NOT_YET_VALID):
-        return f"the certificate of {peer} isn't valid today ({error.verify_message}): renew it, or set the clock"
+        return (
+            f"the certificate of {peer} isn't valid now ({error.verify_message}): renew it, or set the clock"
+        )
     return (
-        f"the certificate of {peer} isn't signed by an authority that we believe ({error.verify_message}): "
+        f"the certificate of {peer} isn't signed by an authority that we trust ({error.verify_message}): "
         "name its authority with ca_file"
     )

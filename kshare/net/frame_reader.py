@@ -1,6 +1,6 @@
-"""Whole frames from a stream, received straight into each frame's own memory, whether decrypted on the way or not.
+"""Reads whole frames from a stream, large ones directly into memory of their own, with or without TLS.
 
-Decides nothing but where bytes are written; what a size may be is the splitter's rule, and so is what is no frame.
+Decides only where bytes are written; the splitter checks sizes and finds the frames.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from kshare.net.tcp import TcpStream
 from kshare.protocol.frames import FrameSplitter
 
 CHUNK = 16 * 1024
-"""What is read at once while no frame is begun: small frames come whole, of a large one this much is copied."""
+"""How much is read at once at the start of a frame: small frames come whole, of a large one this much is copied."""
 _WORTHWHILE = 16 * 1024
-"""What has to be missing of a frame for it to be read into memory of its own."""
+"""How much of a frame must be missing for it to get memory of its own."""
 _GULP = 256 * 1024
-"""How much of a large frame has to be there for it to be worth waking up."""
+"""How much of a large frame must have arrived for a wake-up to be worthwhile."""
 
 
 class FrameReader:
-    """`on_bytes` is given what comes, as it comes: to notice life, and what is spoken."""
+    """`on_bytes` is called with all bytes as they arrive, to see that the peer is alive and what it speaks."""
 
     def __init__(self, stream: TcpStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
@@ -28,13 +28,13 @@ class FrameReader:
         self._on_bytes = on_bytes
         self._chunk = new_room(CHUNK)
         self._rest = memoryview(b"")
-        """Of a large frame: where what is missing is to be written."""
+        """The rest of a large frame: the memory still to be filled."""
 
     def read(self) -> Sequence[memoryview]:
-        """The next frames, as soon as there are any; none when nothing more has come for now.
+        """Returns the next frames; none if nothing more has arrived for now.
 
-        Whoever wants more reads again, and may let others go first: bytes that are always there would keep them all
-        waiting. Raises what the stream raises, and DecodeError for what can't be a frame.
+        Call it again for more. It returns in between so that other tasks can run even if bytes never stop arriving.
+        Raises what the stream raises, and DecodeError for what can't be a frame.
         """
         frames: Sequence[memoryview] = ()
         while not frames:
@@ -51,12 +51,12 @@ class FrameReader:
         self._rest = self._rest[count:]
         if self._rest:
             return ()
-        # What comes next may be small, and somebody else may wait for it before anybody reads here again.
+        # The next frame may be small, and has to wake up the reader as well.
         self._stream.wake_at(1)
         return (self._splitter.end_rest(),)
 
     def _take_chunk(self, count: int) -> Sequence[memoryview]:
-        # A copy, for small frames are views of it: nobody shall keep a whole chunk for one of them.
+        # A copy, since small frames are views of it: a kept frame shouldn't keep the whole chunk alive.
         frames = list(self._splitter.feed(bytes(self._chunk[:count])))
         if self._splitter.missing >= _WORTHWHILE:
             self._rest = self._splitter.begin_rest(new_room)

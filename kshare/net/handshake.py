@@ -1,6 +1,6 @@
-"""From an address to a connection that requests can be sent on: TCP, TLS, versions, SASL; and SASL again in time.
+"""Opens connections: TCP, TLS, API versions, SASL; and re-authenticates before a SASL session ends.
 
-Decides the order and how each step's failure is told. Whom to connect to, and when again, is the pool's affair.
+Decides the order of the steps and how their failures are reported. The pool decides where and when to connect.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 log = logging.getLogger("kshare.net")
 
 FIRST_TRY = 4
-"""The ApiVersions that every broker with share groups knows; a newer one would cost many a second question."""
+"""The version of ApiVersions that every broker with share groups supports; a newer one would often cost a retry."""
 RENEW_AFTER = (0.80, 0.88)
-"""Which part of a SASL session may pass before we authenticate anew: not all clients at once."""
+"""The fraction of a SASL session after which to re-authenticate: random, so that not all clients do so at once."""
 
 
 class Dialer:
-    """Makes connections by one set of settings."""
+    """Opens connections with one set of settings."""
 
     def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class Dialer:
         self._context: ssl.SSLContext | None = None
 
     async def dial(self, address: Address, tasks: TaskGroup, *, deadline: float = float("inf")) -> Connection:
-        """A connection that is ready; `tasks` owns it. Raises ours only, within `connect_timeout` and by `deadline`."""
+        """Returns a ready connection owned by `tasks`, or raises KshareError, by `connect_timeout` and `deadline`."""
         peer = format_address(address)
         attempt = _Attempt(peer)
         left = deadline - anyio.current_time()
@@ -54,7 +54,7 @@ class Dialer:
             except RequestTimedOut as error:
                 raise ConnectionLost(f"can't reach {peer}: {error}") from None
             except DecodeError as error:
-                raise ConnectionLost(f"can't reach {peer}: its answer can't be read: {error}") from error
+                raise ConnectionLost(f"can't reach {peer}: its response can't be decoded: {error}") from error
         if left < self._settings.connect_timeout:
             raise ConnectionLost(
                 f"can't reach {peer}: not connected within {about(left)} s (no {attempt.step})"
@@ -70,7 +70,7 @@ class Dialer:
             connection.start(tasks)
         except RuntimeError:  # the group has ended while the stream was opened
             await _abandon(stream)
-            raise ConnectionLost("the connection was given up while it was being made") from None
+            raise ConnectionLost("the connection was abandoned while connecting") from None
         try:
             attempt.step = "answer to ApiVersions"
             connection.versions = await ask_versions(connection)
@@ -78,7 +78,9 @@ class Dialer:
                 attempt.step = "end of SASL"
                 await self._log_in(connection, address[0])
         except BaseException as error:
-            problem = error if isinstance(error, KshareError) else ConnectionLost("given up while connecting")
+            problem = (
+                error if isinstance(error, KshareError) else ConnectionLost("abandoned while connecting")
+            )
             connection.end(problem)
             with anyio.CancelScope(shield=True):
                 await connection.wait_closed()
@@ -104,7 +106,7 @@ class Dialer:
                 raise
             if stream is not None and not isinstance(error, ssl.SSLError | UnicodeError):
                 raise ConnectionLost(
-                    f"{attempt.peer} broke off the TLS handshake: is its listener one for TLS? "
+                    f"{attempt.peer} broke off the TLS handshake: does its listener use TLS? "
                     f"({reason(error)})"
                 ) from error
             raise unreachable(error, attempt.peer) from error
@@ -118,7 +120,7 @@ class Dialer:
 
 
 class _Attempt:
-    """How far we got, to say so when time is up."""
+    """The current step, for the error message of a timeout."""
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
@@ -126,11 +128,11 @@ class _Attempt:
 
 
 class _Renewals:
-    """Authenticates anew, on the same connection, before the broker would end the session (KIP-368).
+    """Re-authenticates on the same connection before the broker would end the session (KIP-368).
 
-    Other requests wait meanwhile: in the middle of it the broker takes nothing else. What was sent before is answered
-    first, a fetch that waits for records among it; should the session run out meanwhile, the broker doesn't mind as
-    long as nothing but SASL follows.
+    Other requests wait meanwhile, as the broker takes nothing else then. Earlier requests are answered first, including
+    a fetch that waits for records. If the session expires in that time the broker tolerates it as long as only SASL
+    requests follow.
     """
 
     def __init__(
@@ -153,14 +155,14 @@ class _Renewals:
                             ask, self._settings.security, self._host, peer
                         )
             except TimeoutError:
-                self._connection.end(ConnectionLost(f"{peer} didn't let us authenticate anew in time"))
+                self._connection.end(ConnectionLost(f"re-authenticating with {peer} timed out"))
             except KshareError as error:
-                log.warning("authenticating anew with %s failed: %s", peer, error)
+                log.warning("re-authenticating with %s failed: %s", peer, error)
                 self._connection.end(error)
 
 
 async def ask_versions(connection: Connection) -> BrokerVersions:
-    """What the broker speaks, in whichever version of the question it understands."""
+    """Asks the broker which API versions it supports, in a version of ApiVersions that it understands."""
     ours = FIRST_TRY
     for _ in range(2):
         request = ApiVersionsRequest("kshare", _own_version())
@@ -176,13 +178,13 @@ async def ask_versions(connection: Connection) -> BrokerVersions:
 
 
 def _decode_versions(frame: memoryview, version: int) -> tuple[ApiVersionsResponse, bool]:
-    """With whether it refuses the version of the question."""
+    """The response, and whether it refuses the version of the request."""
     is_refusal = is_version_refused(frame)
     return decode_response(ApiVersionsResponse, 0 if is_refusal else version, frame)[1], is_refusal
 
 
 def _offered(refusal: ApiVersionsResponse) -> int:
-    """The best version of ApiVersions in a refusal; very old brokers list nothing, and know version 0."""
+    """The best version of ApiVersions according to a refusal; very old brokers list nothing and support version 0."""
     for api in refusal.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY:
             return max(0, min(api.max_version, FIRST_TRY))
@@ -190,7 +192,7 @@ def _offered(refusal: ApiVersionsResponse) -> int:
 
 
 def _own_version() -> str:
-    """In the alphabet that brokers accept."""
+    """Our version, in the characters that brokers accept."""
     return re.sub(r"[^a-zA-Z0-9.-]", "-", version())
 
 

@@ -1,19 +1,19 @@
-"""While a broker can't be reached: what to say of it in the log, and how often.
+"""Log lines about a broker that can't be reached, at a limited rate.
 
-The first failure is told to whoever wanted the connection. When somebody goes on trying in the background, nobody would
-know why nothing comes without a line in the log.
+The first failure is raised where the connection was requested. While a background task keeps trying, only the log shows
+why no records arrive.
 """
 
 from __future__ import annotations
 
 AFTER_S = 3.0
-"""How long a broker may be gone before a line is written: those that are restarted come back sooner."""
+"""How long a broker may be away before a line is logged: a restarted one is back sooner."""
 EVERY_S = 30.0
-"""The least time between two lines about one broker."""
+"""The minimum time between two lines about one broker."""
 
 
 class Outage:
-    """Of one address. Holds numbers only: whoever uses it has the clock."""
+    """The failures of one address. Holds numbers only; the caller has the clock."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
@@ -23,11 +23,11 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """The last try failed."""
+        """Whether the last attempt failed."""
         return self._failures > 0
 
     def on_failure(self, problem: str, now: float) -> str | None:
-        """A line for the log, if it is time for one."""
+        """Returns a log line if one is due."""
         if not self._failures:
             self._since = now
         self._failures += 1
@@ -41,7 +41,7 @@ class Outage:
         )
 
     def on_success(self, now: float) -> str | None:
-        """A line for the log, if there was one about the outage."""
+        """Returns a log line if the outage was logged."""
         failures, told_at = self._failures, self._told_at
         self._failures, self._told_at = 0, None
         if told_at is None:
@@ -50,5 +50,5 @@ class Outage:
 
 
 def about(seconds: float) -> str:
-    """What was left of a time limit when it was looked at, a few milliseconds after the limit was set."""
+    """A time limit in round numbers, though a few milliseconds of it have passed already."""
     return f"{max(0.0, round(seconds + 0.04, 1)):g}"

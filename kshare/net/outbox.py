@@ -1,7 +1,7 @@
-"""The frames that leave through one stream: whole, one behind the other.
+"""The send queue of one stream: frames are sent whole and in order.
 
-A frame leaves at once where none is before it. What the system won't take of it then, and all frames behind it, are
-sent by `run`. Decides the order of frames, and which can be taken back. Never looks into them.
+A frame is sent at once if the queue is empty. What the system doesn't take then, and all frames after it, are sent by
+`run`. Decides the order of frames and which can still be withdrawn. Never looks into them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ class Outbox:
     def __init__(self, stream: TcpStream) -> None:
         self._stream = stream
         self._frames: deque[bytes] = deque()
-        """In their order; of the first a part may have left."""
+        """In order; part of the first may have been sent."""
         self._rest = memoryview(b"")
-        """Of the first."""
+        """The unsent part of the first."""
         self._is_reserved = False
         self._held_back: list[bytes] = []
-        """Of those who have to wait until `release`."""
+        """Frames that have to wait until `release`."""
         self._has_rest = anyio.Event()
 
     @property
     def is_free(self) -> bool:
-        """What is put now leaves at once, or some of it."""
+        """Whether a frame put now is sent at once, or at least part of it."""
         return not self._frames and not self._is_reserved
 
     def put(self, frame: bytes, *, is_reserved: bool = False) -> None:
-        """Raises what the system says if the stream is broken. `is_reserved`: by whom it is reserved for."""
+        """Raises OSError if the stream is broken. `is_reserved`: sent by the holder of the reservation."""
         if self._is_reserved and not is_reserved:
             self._held_back.append(frame)
             return
@@ -44,7 +44,7 @@ class Outbox:
                 self._frames.popleft()
 
     def take_back(self, frame: bytes) -> bool:
-        """Whether it could be: nothing of it has left."""
+        """Removes a frame; False if some of it has been sent already."""
         if frame in self._held_back:
             self._held_back.remove(frame)
             return True
@@ -57,7 +57,7 @@ class Outbox:
         return bool(self._frames) and frame is self._frames[0]
 
     def reserve(self) -> None:
-        """From now on frames of others wait; those put before leave first."""
+        """From now on frames of others wait; those already queued are sent first."""
         self._is_reserved = True
 
     def release(self) -> None:
@@ -67,7 +67,7 @@ class Outbox:
             self.put(frame)
 
     async def run(self) -> None:
-        """Sends what couldn't leave at once; until it is cancelled, or the stream breaks."""
+        """Sends what couldn't be sent at once, until it is cancelled or the stream breaks."""
         while True:
             await self._has_rest.wait()
             while self._frames:

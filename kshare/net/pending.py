@@ -1,6 +1,6 @@
-"""A request whose reply is awaited, be it one or, where each reply leads to another request, several.
+"""A pending request, or a chain of requests in which each reply leads to the next request.
 
-Decides nothing: a note that the connection and whoever asked both write on.
+Decides nothing: plain state that is shared by the connection and the caller.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kshare.protocol.message import Request
 @dataclass(slots=True, eq=False)
 class PendingRequest:
     request: Request[Any]
-    """Of several the one that is under way, or was the last."""
+    """In a chain: the one under way, or the last one."""
     on_reply: OnReply | None = None
     version: int = 0
     correlation_id: int = 0
     frame: bytes = b""
     since: float = 0.0
-    """When this was sent, or began to wait for its turn: the time for a reply runs from here."""
+    """When this was sent, or queued: the timeout counts from here."""
     is_answered: bool = False
-    """The reply to this request has come, and could be read: the last one, then."""
+    """The reply to `request` has arrived and could be decoded."""
     is_done: bool = False
-    """There is a reply, an error, or the connection is over."""
+    """There is a final reply or an error, or the connection has ended."""
     reply: memoryview | None = None
-    """The frame; of several replies the last."""
+    """The frame of the last reply."""
     error: Exception | None = None
     """Why it couldn't be sent, or what `on_reply` raised."""
     _event: anyio.Event | None = None
-    """Not made before somebody waits: what leaves at once does so a little sooner."""
+    """Created only when somebody waits: that makes sending a little faster."""
 
     def finish(self) -> None:
         self.is_done = True
@@ -41,11 +41,11 @@ class PendingRequest:
             self._event.set()
 
     async def wait(self) -> None:
-        """Until it is done; one at a time."""
+        """Waits until it is done; for one task at a time."""
         if not self.is_done:
             self._event = anyio.Event()
             await self._event.wait()
 
 
 OnReply = Callable[[PendingRequest, Any], Request[Any] | None]
-"""Takes a reply, and says what to ask next. Called in the moment that the reply is there: it can't wait."""
+"""Takes a reply and returns the next request, or None. Called when the reply arrives; it can't await anything."""

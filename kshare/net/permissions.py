@@ -1,6 +1,6 @@
-"""What a user may not do, and what to type so that he may.
+"""Missing permissions, and the commands that grant them.
 
-Decides how a right is called and granted in Kafka's own terms. Which right a request needs is known to whoever asks.
+Decides how a right is named and granted in Kafka's terms. The caller knows which rights a request needs.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ _RESOURCES: dict[int, Resource] = {
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation, as Kafka calls it (Read, Describe, AlterConfigs), on something."""
+    """An operation, as Kafka calls it (Read, Describe, AlterConfigs), on a resource."""
 
     operation: str
     resource: Resource
     name: str = ""
-    """Of the topic or group; a cluster needs none."""
+    """The topic or group; empty for the cluster."""
 
     def __str__(self) -> str:
         return f"{self.operation} on {f'{self.resource} {self.name}'.strip()}"
 
 
 def missing_right(code: int, needed: Iterable[Right]) -> Right | None:
-    """Which of the rights that a request needs this refusal is about; None if it is no such refusal."""
+    """Which of the needed rights is missing, going by the error code; None for other errors."""
     resource = _RESOURCES.get(code)
     return next((right for right in needed if right.resource == resource), None)
 
 
 def refusal(code: int, what: str, right: Right, settings: NetSettings) -> NotAuthorized:
-    """Who lacks what, and the command that grants it."""
+    """An error that says who lacks which right, and the command that grants it."""
     lack = f"{principal(settings) or 'this user'} lacks {right}"
     command = grant(right, settings)
     return NotAuthorized(code, what, lack, command, right.operation, right.resource, right.name)
 
 
 def principal(settings: NetSettings) -> str | None:
-    """How brokers call us, as far as that can be told from here; None if they take it from a certificate or token."""
+    """Our principal as brokers see it; None if they take it from a certificate or token."""
     security = settings.security
     if security.sasl_mechanism is None:
         return None if security.cert_file or not isinstance(security.tls, bool) else "User:ANONYMOUS"
@@ -59,7 +59,7 @@ def principal(settings: NetSettings) -> str | None:
 
 
 def grant(right: Right, settings: NetSettings) -> str:
-    """For somebody who may: a line for a shell."""
+    """The shell command by which an administrator grants the right."""
     words = ["kafka-acls.sh", "--bootstrap-server", format_address(settings.bootstrap[0]), "--add"]
     words += ["--allow-principal", principal(settings) or "User:NAME", "--operation", right.operation]
     words += [f"--{right.resource}", right.name] if right.name else [f"--{right.resource}"]

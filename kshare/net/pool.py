@@ -1,7 +1,7 @@
-"""Connections to the nodes of a cluster: made when first needed, shared, made again after a pause when they break.
+"""Connections to the nodes of a cluster: opened when first needed, shared, reopened after a pause when they break.
 
-Decides which connection carries a request, and when connecting may be tried again. Never repeats a request: whether it
-was carried out is open, and what follows from that is for those to know who know what it means.
+Decides which connection carries a request, and when to try connecting again. Never repeats a request: it may have been
+carried out, and only the caller knows what that means.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLOSED = "the connections to this cluster were closed on this side"
 
 
 class Pool:
-    """Use as a context manager; at its end every connection and task is gone, whatever the brokers do."""
+    """A context manager; at its end every connection is closed and every task has ended, whatever the brokers do."""
 
     def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
         self.settings = settings
@@ -58,31 +58,31 @@ class Pool:
             endpoint.close()
         tasks.cancel_scope.cancel()
         if error is None or isinstance(error, Exception):
-            await tasks.__aexit__(None, None, None)  # so that it goes on as it is, not as part of a group
+            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
             return None
         return await tasks.__aexit__(kind, error, trace)
 
     def learn(self, nodes: Mapping[int, tuple[str, int, str | None]]) -> None:
-        """Where nodes are (host, port, rack). Nodes not named stay known: not every answer names all."""
+        """Adds node addresses (host, port, rack). Other nodes stay known: not every response lists all."""
         self._nodes.update((number, (host, port)) for number, (host, port, _) in nodes.items())
 
     def start_anew(self) -> None:
-        """The cluster disowns the addresses that it gave: from here on those that the user gave are asked again."""
+        """Forgets all node addresses and starts again from the bootstrap servers."""
         self._nodes.clear()
         for endpoint in self._endpoints.values():
             endpoint.hang_up("the cluster has other addresses now")
 
     async def get_in(self, *, timeout: float | None = None) -> Connection:
-        """Reaches a broker and asks what everybody may know, or says why that fails; within `timeout` in all.
+        """Connects to a broker and sends a request that needs no permission, or raises why that fails, in `timeout`.
 
-        A broker that wants a login hangs up at the first question of those without. Later it would be taken for a
-        broker that has gone, and tried again and again.
+        A broker that requires a login closes the connection at the first request of a client without one. Later that
+        would look like a broker that is down, and be retried forever.
         """
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
         others = len(self.settings.bootstrap) - 1
         problems: list[str] = []
-        # A connection that breaks once may be anything; one that stays silent is left for another broker.
+        # A connection that breaks once may mean anything; after a silent one another broker is tried.
         for tries_left in range(max(2, others + 1), 0, -1):
             connection = await self.connection(None, timeout=deadline - anyio.current_time())
             share = (deadline - anyio.current_time()) / min(tries_left, others + 1)
@@ -105,7 +105,7 @@ class Pool:
         timeout: float | None = None,
         purpose: str = "",
     ) -> ResponseT:
-        """The answer of this node, or of any; `timeout` covers connecting as well. Arguments as for `connection`."""
+        """The response of this node, or of any; `timeout` includes connecting. Arguments as for `connection`."""
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
         connection = await self.connection(node, purpose=purpose, timeout=limit)
@@ -116,9 +116,9 @@ class Pool:
     ) -> Connection:
         """An open connection to this node, or to any that can be reached.
 
-        Whoever gives the same purpose shares the connection. A broker answers the requests of one connection one after
-        another, so what may wait long (a fetch) should have a purpose of its own. After a failure the next try waits
-        for the end of a pause, or fails at once where that wouldn't come before the time-out.
+        Callers with the same purpose share a connection. A broker answers the requests of one connection one after
+        another, so what may wait long (a fetch) should have a purpose of its own. After a failure the next attempt
+        waits for a pause to end, or fails at once if the timeout is sooner.
         """
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
@@ -141,7 +141,7 @@ class Pool:
             raise ConnectionLost("; ".join(problems))
 
     def _open(self, purpose: str) -> Iterator[Connection]:
-        """Those of brokers that answer; one that failed lately, or owes an answer to anybody, is passed over."""
+        """Connections to responsive brokers, without those that failed recently or haven't answered in time."""
         for endpoint in self._endpoints.values():
             connection = endpoint.connections.get(purpose)
             if connection is not None and connection.is_open and not endpoint.is_in_doubt:
@@ -149,11 +149,11 @@ class Pool:
 
     @property
     def has_a_choice(self) -> bool:
-        """More than one broker could be asked what any can answer. A node may have another name among those given."""
+        """Whether more than one broker can be asked. Bootstrap servers may be other names of known nodes."""
         return len(set(self._nodes.values()) or self.settings.bootstrap) > 1
 
     def _candidates(self, purpose: str) -> list[_Endpoint]:
-        """Nodes and bootstrap addresses by chance, but those last that failed, or are silent, lately."""
+        """Nodes and bootstrap servers in random order, with those last that failed recently or don't answer."""
         addresses = list(dict.fromkeys([*self._nodes.values(), *self.settings.bootstrap]))
         self._random.shuffle(addresses)
 
@@ -167,7 +167,7 @@ class Pool:
         address = self._nodes.get(node)
         if address is None:
             raise ConnectionLost(
-                f"where node {node} is isn't known: it may have left the cluster, ask for metadata"
+                f"the address of node {node} isn't known: it may have left the cluster, refresh the metadata"
             )
         return address
 
@@ -201,11 +201,11 @@ class _Endpoint:
 
     @property
     def is_in_doubt(self) -> bool:
-        """The last try to connect failed, or a request on any of its connections wasn't answered in time."""
+        """The last attempt to connect failed, or a request on one of its connections timed out."""
         return self._outage.is_on or any(one.is_suspect for one in self.connections.values())
 
     async def connect(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
-        """The open connection, or a new one; whoever comes meanwhile waits for the same."""
+        """Returns the open connection, or a new one; concurrent callers wait for the same."""
         async with _in_turn(self._turns.setdefault(purpose, anyio.Lock()), deadline, self.peer):
             connection = self.connections.get(purpose)
             if connection is not None and connection.is_open:
@@ -233,7 +233,7 @@ class _Endpoint:
 
     async def _pause(self, deadline: float) -> None:
         if self.backoff.until >= deadline:
-            raise ConnectionLost(f"{self._problem or self.peer}; the next try comes after the deadline")
+            raise ConnectionLost(f"{self._problem or self.peer}; the next attempt comes after the deadline")
         await anyio.sleep_until(self.backoff.until)
 
     async def _dial(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
@@ -254,7 +254,7 @@ class _Endpoint:
         return connection
 
     def _on_closed(self, connection: Connection, error: KshareError, born: float) -> None:
-        """One that breaks soon after it was made counts like one that couldn't be made."""
+        """A connection that breaks soon after it was made counts as a failed attempt."""
         if connection.is_closed_by_us:
             return
         if anyio.current_time() - born > self._settled_after:
@@ -268,7 +268,7 @@ class _Endpoint:
 
 @asynccontextmanager
 async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncIterator[None]:
-    """Whoever is in front may take longer than we have."""
+    """Holds the lock; the current holder may take longer than our deadline."""
     limit = deadline - anyio.current_time()
     is_ours = False
     with anyio.move_on_after(limit):

@@ -1,7 +1,7 @@
-"""Calls somebody whenever a stream has something to read, in the very moment that the event loop sees it.
+"""Calls a function as soon as the event loop sees that a stream is readable.
 
-A task that waits is woken one turn of the loop later, and whoever it tells another turn after that. Where the loop
-can call a function instead, as asyncio's can, it does; elsewhere a task waits. Decides nothing but that.
+A waiting task would be woken one iteration of the loop later, and a task that it wakes another iteration after that. So
+where the loop can call a function directly, as asyncio's can, it does; elsewhere a task waits.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kshare.net.tcp import TcpStream
 
 try:
     import sniffio
-except ModuleNotFoundError:  # anyio does without it, too
+except ModuleNotFoundError:  # anyio doesn't need it any more
     sniffio = None  # type: ignore[assignment]
 
 
 async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) -> None:
-    """Until `on_ready` raises, or this is cancelled; nobody else may wait for the stream meanwhile."""
+    """Runs until `on_ready` raises or this is cancelled; nothing else may wait for the stream meanwhile."""
     loop = _running_loop()
     if loop is None:
         await _wait_and_call(stream, on_ready)
@@ -45,16 +45,16 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
     descriptor = stream.socket.fileno()
     try:
         context.run(loop.add_reader, descriptor, call)
-    except NotImplementedError:  # asyncio's word for a loop that can't, as Windows' own
+    except NotImplementedError:  # from loops that can't, such as Windows' proactor loop
         await _wait_and_call(stream, on_ready)
         return
     try:
-        loop.call_soon(call, context=context)  # something may have come before anybody listened
+        loop.call_soon(call, context=context)  # something may have arrived before the reader was added
         await ended
     finally:
         loop.remove_reader(descriptor)
         if ended.done() and not ended.cancelled():
-            ended.exception()  # whoever is cancelled in this very moment doesn't take it along
+            ended.exception()  # mark it as retrieved: a task that is cancelled right now doesn't
 
 
 async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> None:
@@ -67,7 +67,7 @@ async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> Non
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """None on trio, be it a guest in an asyncio loop: its tasks aren't to be told from outside."""
+    """None on trio, even as a guest in an asyncio loop: its tasks must not be woken from outside."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -76,7 +76,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _like_a_task() -> Context:
-    """What is called from the loop may call anyio as tasks do."""
+    """A context in which callbacks of the loop may use anyio like tasks."""
     context = copy_context()
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, "asyncio")

@@ -1,6 +1,6 @@
-"""Memory for a socket to write into, as it comes: to clear it first costs a tenth of what reading large answers does.
+"""Uninitialized memory for a socket to write into: clearing it first takes a tenth of the time to read large responses.
 
-Whoever takes it writes all of it before anybody reads it.
+The caller has to fill all of it before reading from it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ctypes
 from typing import Any
 
 _take: Any = getattr(getattr(ctypes, "pythonapi", None), "PyByteArray_FromStringAndSize", None)
-"""CPython alone has it."""
+"""Only CPython has it."""
 if _take is not None:
     _take.restype, _take.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
 

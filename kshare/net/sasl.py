@@ -1,7 +1,7 @@
-"""SASL: proves who we are, by kafka-python's mechanisms, over requests that someone else sends.
+"""SASL authentication with kafka-python's mechanisms; the caller sends the requests.
 
-Decides how a refusal is told. The mechanisms compute passwords' hashes and may ask a Kerberos server, so they run in a
-thread. No secret gets into a text or a log.
+Decides how a refusal is reported. The mechanisms hash passwords and may contact a Kerberos server, so they run in a
+thread. Secrets never appear in errors or logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeReque
 log = logging.getLogger("kshare.net")
 
 _MOST_ROUNDS = 20
-"""SCRAM takes two, Kerberos a few: whoever wants more is playing."""
+"""SCRAM takes two, Kerberos a few: a broker that wants more is broken."""
 
 
 class _Mechanism(Protocol):
@@ -37,7 +37,7 @@ class _Mechanism(Protocol):
 
 
 async def authenticate(ask: Asks, security: Security, host: str, peer: str) -> float | None:
-    """For how many seconds the broker believes us; None for as long as the connection lasts."""
+    """Returns after how many seconds to re-authenticate; None if the session lasts as long as the connection."""
     token = await _fresh_token(security)
     mechanism = await _begin(security, token, host)
     await _choose_mechanism(ask, cast("str", security.sasl_mechanism), peer)
@@ -62,13 +62,13 @@ async def _begin(security: Security, token: str | None, host: str) -> _Mechanism
 
 
 async def _converse(ask: Asks, mechanism: _Mechanism, what: str) -> int:
-    """Back and forth until the mechanism is content; the session's lifetime in milliseconds."""
+    """Exchanges messages until the mechanism is done; returns the session's lifetime in milliseconds."""
     said = b""
     for _ in range(_MOST_ROUNDS):
         try:
             ours = await _in_thread(mechanism.auth_bytes)
         except Exception as error:
-            raise AuthenticationFailed(f"{what} can't go on: {type(error).__name__}: {error}") from None
+            raise AuthenticationFailed(f"{what} failed: {type(error).__name__}: {error}") from None
         answer = await ask(SaslAuthenticateRequest(ours))
         if answer.error_code:
             reason = answer.error_message or error_name(answer.error_code)
@@ -78,11 +78,13 @@ async def _converse(ask: Asks, mechanism: _Mechanism, what: str) -> int:
             await _in_thread(partial(mechanism.receive, said))
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-            raise AuthenticationFailed(f"{what} was answered wrongly ({problem}){_readable(said)}") from None
+            raise AuthenticationFailed(
+                f"{what} got an invalid response ({problem}){_readable(said)}"
+            ) from None
         if mechanism.is_done():
             break
     if not mechanism.is_done() or not mechanism.is_authenticated():
-        raise AuthenticationFailed(f"{what} came to no end{_readable(said)}")
+        raise AuthenticationFailed(f"{what} did not complete{_readable(said)}")
     return answer.session_lifetime_ms
 
 
@@ -93,7 +95,7 @@ async def _choose_mechanism(ask: Asks, mechanism: str, peer: str) -> None:
             return
         case ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer.mechanisms) or "none"
-            raise AuthenticationFailed(f"{peer} doesn't take {mechanism}: it offers {offered}")
+            raise AuthenticationFailed(f"{peer} doesn't support {mechanism}: it offers {offered}")
         case ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(
                 f"{peer} has no SASL on this listener: leave sasl_mechanism out, or use another port"
@@ -149,14 +151,14 @@ async def _fresh_token(security: Security) -> str | None:
         return None
     give = cast("Callable[[], Any]", security.token)
     try:
-        # In a list, because trio lets no thread give an awaitable; a function with `async def` only makes one.
+        # In a list, because trio lets no thread return an awaitable; calling an `async def` function only creates one.
         [token] = [give()] if inspect.iscoroutinefunction(give) else await _in_thread(lambda: [give()])
         if inspect.isawaitable(token):
             token = await token
     except Exception as error:
         raise AuthenticationFailed(f"the token function failed: {type(error).__name__}: {error}") from error
     if not isinstance(token, str) or not token or "\x01" in token:
-        raise AuthenticationFailed(f"the token function gave no token but {type(token).__name__}")
+        raise AuthenticationFailed(f"the token function returned no token but {type(token).__name__}")
     return token
 
 
@@ -165,7 +167,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 
 def _readable(said: bytes) -> str:
-    """What a broker put into its last word: OAUTHBEARER tells errors there, as JSON."""
+    """The broker's last message if it is readable: OAUTHBEARER reports errors there, as JSON."""
     text = bytes(said).decode("utf-8", "replace")
     return f" ({text})" if text.startswith(("{", "e=")) else ""
 

@@ -1,6 +1,6 @@
-"""Everything that `net` is told: where the brokers are, how to prove who we are, how long to wait. Checked when made.
+"""Settings of `net`: broker addresses, security, timeouts. Validated when created.
 
-Knows none of Kafka's dotted option names, and opens no file: what is in the files is looked at when connecting.
+Knows none of Kafka's dotted option names, and opens no files: these are read when connecting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILES = ("ca_file", "cert_file", "key_file", "key_password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """TLS and SASL. Secrets are in no repr."""
+    """TLS and SASL settings. Secrets don't appear in the repr."""
 
     tls: bool | ssl.SSLContext = False
     """Whether to encrypt connections. True trusts the certificate authorities of the system, or those in `ca_file`. You
@@ -72,10 +72,10 @@ class Security:
         given = [name for name in _FILES if getattr(self, name) is not None]
         given += [] if self.check_hostname else ["check_hostname=False"]
         if given and self.tls is False:
-            raise ConfigError(f"{given[0]} is of no use without TLS: add tls=True")
+            raise ConfigError(f"{given[0]} has no effect without TLS: add tls=True")
         if given and isinstance(self.tls, ssl.SSLContext):
             raise ConfigError(
-                f"{given[0]} and a context of your own exclude each other: set it in the context"
+                f"{given[0]} can't be combined with a context of your own: set it in the context"
             )
         for name in ("key_file", "key_password"):
             if getattr(self, name) is not None and self.cert_file is None:
@@ -99,7 +99,9 @@ class Security:
         if mechanism in PASSWORD_MECHANISMS:
             self._check_password(mechanism)
         elif mechanism == "OAUTHBEARER" and not callable(self.token):
-            raise ConfigError("OAUTHBEARER needs token: a function, plain or async, that gives a fresh token")
+            raise ConfigError(
+                "OAUTHBEARER needs token: a function, plain or async, that returns a fresh token"
+            )
         elif mechanism == "GSSAPI" and not self.kerberos_service_name:
             raise ConfigError('GSSAPI needs kerberos_service_name, most often "kafka"')
         if mechanism != "OAUTHBEARER" and self.token is not None:
@@ -111,12 +113,12 @@ class Security:
         for name in ("username", "password"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise ConfigError(f"{mechanism} needs {name}, a string that isn't empty")
+                raise ConfigError(f"{mechanism} needs {name}, a non-empty string")
             if "\0" in value:
-                raise ConfigError(f"{name} has a NUL character in it, which {mechanism} can't carry")
+                raise ConfigError(f"{name} contains a NUL character, which {mechanism} can't transmit")
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not show up in any text."""
+        """What must not appear in errors or logs."""
         return tuple(secret for secret in (self.password, self.key_password) if secret)
 
 
@@ -143,7 +145,7 @@ class NetSettings:
 
     @classmethod
     def parse(cls, bootstrap: str | Iterable[str], **options: Any) -> Self:
-        """From one flat set of options: those of this class and those of `Security`."""
+        """Creates settings from one flat set of options: those of this class and those of `Security`."""
         for name in options:
             if name not in CLIENT_OPTIONS:
                 near = get_close_matches(name, CLIENT_OPTIONS, 1)
@@ -181,7 +183,7 @@ CLIENT_OPTIONS = (
     *(one.name for one in fields(NetSettings) if one.name not in ("bootstrap", "security")),
     *_SECURITY,
 )
-"""Options that every client takes."""
+"""The options of every client."""
 
 
 def _is_number(value: object) -> bool:

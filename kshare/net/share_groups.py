@@ -1,4 +1,4 @@
-"""Can this broker do share groups? If not: what is missing, and what to do about it."""
+"""Checks that a broker supports share groups; errors say what is missing and what to do."""
 
 from __future__ import annotations
 

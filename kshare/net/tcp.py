@@ -1,8 +1,8 @@
-"""TCP with nothing between the socket and the buffers that are read into.
+"""TCP streams that read directly into the caller's buffers.
 
-Fetched records come in frames of megabytes. A stream that hands out chunks copies each of them two or three times on
-its way into a frame; here the kernel, or OpenSSL, writes where the frame will be read. Decides which of a name's
-addresses is taken: each is tried a little after the one before, and the first to answer wins.
+Fetched records come in frames of megabytes. A stream that returns chunks copies each two or three times on its way into
+a frame; here the kernel, or OpenSSL, writes into the frame's memory. Also decides which of a host name's addresses to
+use: each is tried a little after the previous one, and the first to connect wins.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from anyio.lowlevel import checkpoint_if_cancelled
 STAGGER_S = 0.25
 """How long one address may be silent before the next is tried beside it."""
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-"""What sockets that don't block raise, plain or with TLS: not now."""
+"""What non-blocking sockets raise, plain or with TLS, when they would block."""
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 class TcpStream(AsyncResource):
-    """Owns a connected socket that doesn't block; one with TLS has shaken hands."""
+    """Owns a connected, non-blocking socket; with TLS, the handshake is done."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        # With TLS nobody knows how many bytes on the wire those are that will be read.
+        # With TLS the number of bytes on the wire isn't known.
         self._can_wake_late = sys.platform == "linux" and not isinstance(connected, ssl.SSLSocket)
         self._wakes_at = 1
 
@@ -39,18 +39,18 @@ class TcpStream(AsyncResource):
 
     @property
     def own(self) -> tuple[str, int]:
-        """IP address and port on this side."""
+        """Local IP address and port."""
         host, port = self._socket.getsockname()[:2]
         return host, port
 
     @property
     def peer(self) -> tuple[str, int]:
-        """IP address and port on the other side; an OSError if it has gone."""
+        """Remote IP address and port; raises OSError if the peer has gone."""
         host, port = self._socket.getpeername()[:2]
         return host, port
 
     def receive_now(self, room: memoryview) -> int | None:
-        """How many bytes were written into `room`, None if there are none for now; EndOfStream if there won't be."""
+        """Returns how many bytes were written into `room`; None if there are none for now. May raise EndOfStream."""
         try:
             count = self._socket.recv_into(room)
         except WOULD_BLOCK:
@@ -60,19 +60,19 @@ class TcpStream(AsyncResource):
         return count
 
     def wake_at(self, count: int) -> None:
-        """So many bytes are sure to come: whoever waits for the socket needn't be woken for fewer."""
+        """So many bytes are certain to come: the socket becomes readable only when they have."""
         if self._can_wake_late and count != self._wakes_at:
-            # The system takes care that its own buffer has room for as many.
+            # The system makes sure that its own buffer is large enough.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._wakes_at = count
 
     @property
     def holds_back(self) -> bool:
-        """Something is here to be received that the socket won't tell of: TLS has decrypted more than was taken."""
+        """Whether TLS has decrypted bytes that weren't read yet: the socket doesn't become readable for these."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def send_now(self, item: bytes | memoryview) -> memoryview:
-        """Sends what goes at once; gives the rest."""
+        """Sends what the socket takes now, and returns the rest."""
         rest = memoryview(item)
         while rest:
             try:
@@ -85,7 +85,7 @@ class TcpStream(AsyncResource):
         await checkpoint_if_cancelled()
         rest = self.send_now(item)
         while rest:
-            # TLS that has to read first asks again and again meanwhile; whoever reads here gets to it in between.
+            # If TLS has to read first, this loops; the task that reads from the stream runs in between.
             await anyio.wait_writable(self._socket)
             rest = self.send_now(rest)
 
@@ -96,7 +96,7 @@ class TcpStream(AsyncResource):
 
 
 async def connect(host: str, port: int) -> TcpStream:
-    """Raises what the system says of the last address that failed."""
+    """Raises the OSError of the last address that failed."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     race = _Race()
     try:

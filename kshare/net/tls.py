@@ -1,4 +1,4 @@
-"""TLS: a context from the settings, and a stream that has shaken hands by it."""
+"""TLS: the context from the settings, and the handshake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kshare.net.tcp import TcpStream
 
 
 def make_context(security: Security) -> ssl.SSLContext:
-    """Reads the files that the settings name. Blocks: run it in a thread."""
+    """Reads the files named in the settings. Blocks, so call it in a thread."""
     if isinstance(security.tls, ssl.SSLContext):
         return security.tls
     context = _authorities(security)
@@ -23,9 +23,12 @@ def make_context(security: Security) -> ssl.SSLContext:
 
 
 async def wrap(stream: TcpStream, context: ssl.SSLContext, host: str) -> TcpStream:
-    """Shakes hands, and takes the stream's socket over. Kafka's frames carry their length, so a stream cut short is
-    noticed without TLS's farewell, which nobody then needs to wait for when closing."""
-    name = host.partition("%")[0]  # a link-local address's zone is nothing that a certificate could hold
+    """Performs the handshake and takes over the stream's socket.
+
+    Kafka's frames carry their length, so a truncated stream is noticed without close_notify, and closing needn't wait
+    for it.
+    """
+    name = host.partition("%")[0]  # certificates don't contain the zone of a link-local address
     secured = context.wrap_socket(stream.socket, server_hostname=name, do_handshake_on_connect=False)
     try:
         await _shake_hands(secured)
@@ -52,7 +55,7 @@ def _authorities(security: Security) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=security.ca_file)
     except ssl.SSLError as error:
         raise ConfigError(
-            f"ca_file {security.ca_file}: no certificates in PEM form in it ({error.reason})"
+            f"ca_file {security.ca_file} contains no certificates in PEM format ({error.reason})"
         ) from None
     except OSError as error:
         raise ConfigError(f"ca_file {security.ca_file} can't be read: {error.strerror}") from None
@@ -62,7 +65,7 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
     assert security.cert_file is not None
 
     def password() -> str:
-        return security.key_password or ""  # without an answer OpenSSL would ask at the terminal
+        return security.key_password or ""  # otherwise OpenSSL would prompt on the terminal
 
     try:
         context.load_cert_chain(security.cert_file, security.key_file, password)
@@ -71,7 +74,7 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
         hint = "" if security.key_password else "; if the key is encrypted, add key_password"
         raise ConfigError(
             f"cert_file {security.cert_file} with the key in {key} can't be used "
-            f"({error.reason or 'wrong form or password'}){hint}"
+            f"({error.reason or 'wrong format or password'}){hint}"
         ) from None
     except OSError as error:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a broker said that it speaks (ApiVersions), and which version of a request follows from it."""
+"""The API versions that a broker supports, and which version of a request to use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Range: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """Of one connection: listeners of one broker may differ."""
+    """The versions on one connection: listeners of the same broker may differ."""
 
     ranges: Mapping[int, Range]
-    """By API key: first and last version that the broker takes."""
+    """By API key: first and last version that the broker supports."""
     features: Mapping[str, int]
-    """Levels switched on in the cluster."""
+    """Finalized feature levels of the cluster."""
     possible_features: Mapping[str, int]
-    """Levels that the broker's software could run."""
+    """The highest feature levels that the broker supports."""
 
     @classmethod
     def of(cls, answer: ApiVersionsResponse) -> Self:
@@ -33,7 +33,7 @@ class BrokerVersions:
         )
 
     def common(self, request: type[Request[Any]]) -> Range | None:
-        """First and last version that both sides know."""
+        """First and last version that both sides support, or None."""
         theirs = self.ranges.get(request.API_KEY)
         if theirs is None:
             return None
@@ -41,7 +41,7 @@ class BrokerVersions:
         return (first, last) if first <= last else None
 
     def best(self, request: type[Request[Any]], peer: str) -> int:
-        """The highest version that both sides know."""
+        """The highest version that both sides support."""
         common = self.common(request)
         if common is None:
             raise Unsupported(self.explain_missing(request, peer))
@@ -51,11 +51,9 @@ class BrokerVersions:
         name = request.NAME.removesuffix("Request")
         theirs = self.ranges.get(request.API_KEY)
         if theirs is None:
-            return (
-                f"{peer} doesn't know {name}: its Kafka is too old for it, or this listener doesn't serve it"
-            )
+            return f"{peer} doesn't support {name}: its Kafka is too old, or this listener doesn't serve it"
         return (
-            f"{peer} speaks {name} {_text(theirs)}, kshare speaks {_text(request.VERSIONS)}: no version in common; "
+            f"{peer} supports {name} {_text(theirs)}, kshare {_text(request.VERSIONS)}: no version in common; "
             + ("upgrade the broker" if theirs[1] < request.VERSIONS[0] else "upgrade kshare")
         )
 

@@ -1,6 +1,6 @@
-"""Share groups as a Spark source: ranges on the driver, records on the executors, Arrow in between.
+"""Share groups as a Spark data source: the driver handles offset ranges, executors read the records into Arrow.
 
-`spark.read` and `spark.readStream` know it by the format's name alone; what is called by users is here.
+`spark.read` and `spark.readStream` find it by the name of the format; this package has the functions that users call.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With what hasn't been loaded yet."""
+    """Includes the names that haven't been loaded yet."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""Records into Arrow: the decoder's column buffers are wrapped, and what is the same for many rows is repeated.
+"""Converts records to Arrow: wraps the decoder's column buffers and adds the constant columns.
 
-Decides the columns' types, as Spark wants them; which records are in them is decided by whoever adds them. No Python
-object is made for a record, and nothing is copied but timestamps, which change their unit.
+Decides the types of the columns, as Spark wants them; the caller decides which records to add. No Python object is
+created per record, and only timestamps are copied, since their unit changes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 Counted = tuple[int, int, int]
-"""First and last offset, and the delivery count of what is between."""
+"""First and last offset of a range, and its delivery count."""
 
 
 class Rows:
-    """Collects records of one partition, in the order of their offsets, until they are taken."""
+    """Collects records of one partition, in the order of their offsets, into columns."""
 
     def __init__(
         self, topic: str, partition: int, *, include_headers: bool = False, delivery_count: bool = False
@@ -45,17 +45,17 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """In bytes, numbers aside."""
+        """Bytes of keys, values and headers."""
         return self._columns.size
 
     def add(self, batch: Batch, ranges: Sequence[Counted]) -> None:
-        """The batch's records within these ranges, which are ascending and all touch it."""
+        """Adds the batch's records in these ranges, which are ascending and all overlap it."""
         rows = self._columns.append(batch.walk([(first, last) for first, last, _ in ranges]))
         self._timestamp_types.extend(array("i", [batch.has_append_time]) * rows)
         self._ranges.extend(ranges)
 
     def take(self) -> pa.RecordBatch:
-        """Their columns, in the order of `kshare.spark.schema`; what comes next begins empty."""
+        """Returns the columns, in the order of `kshare.spark.schema`, and starts over."""
         columns = self._columns.take()
         found = record_batch(columns, include_headers=self._include_headers)
         rows = found.num_rows
@@ -77,7 +77,7 @@ class Rows:
 
 
 def record_batch(columns: ColumnBuffers, *, include_headers: bool = True) -> pa.RecordBatch:
-    """offset, timestamp, key, value, headers: what the records themselves say."""
+    """The columns that come from the records themselves: offset, timestamp, key, value, headers."""
     rows = columns.rows
     milliseconds = _fixed(pa.timestamp("ms", tz="UTC"), rows, columns.timestamps)
     arrays = {
@@ -92,7 +92,7 @@ def record_batch(columns: ColumnBuffers, *, include_headers: bool = True) -> pa.
 
 
 def _delivery_counts(offsets: Sequence[int], ranges: Sequence[Counted]) -> array[int]:
-    """One a row. A range that went on in the next batch comes twice and finds nothing the second time."""
+    """One per row. A range that spans two batches appears twice, and matches nothing the second time."""
     counts = array("i")
     for _, last, count in ranges:
         stop = bisect_right(offsets, last, lo=len(counts))
@@ -116,7 +116,7 @@ def _bytes(kind: pa.DataType, rows: int, column: BytesBuffers) -> pa.Array:
 
 
 def _headers(columns: ColumnBuffers) -> pa.Array:
-    """Null where a record has none, as in Spark's Kafka source."""
+    """Null for records without headers, as in Spark's Kafka source."""
     count = columns.header_count
     if not count:
         return pa.nulls(columns.rows, HEADERS)

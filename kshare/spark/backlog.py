@@ -1,15 +1,15 @@
-"""`spark.read.format("kshare")`: a view of a group's backlog, without acquiring anything.
+"""`spark.read.format("kshare")`: a view of a group's backlog that acquires nothing.
 
-    of each share-partition           | in the view
+    records of a share-partition      | in the view
     ----------------------------------+------------------------------------------------------------------
     before its start offset           | no: settled
     acknowledged, rejected, archived  | no
-    available, or acquired by somebody| yes, with the deliveries that are stored
+    available, or acquired            | yes, with the stored delivery count
     written after the planning        | no: the view ends where the topic ended when it was planned
-    never read by the group           | what `share.auto.offset.reset` of the group would let it begin with
+    never read by the group           | from where the group's `share.auto.offset.reset` would start
 
-Decides that once, when Spark plans the DataFrame. From then on the ranges are fixed: the DataFrame may be computed
-again and again, and gives the same records as long as the topic has them. Nobody in the group notices.
+Decides this once, when Spark plans the DataFrame. The ranges are fixed then: the DataFrame can be computed any number
+of times, and contains the same records as long as the topic has them. The group isn't affected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BacklogPartition(InputPartition):
 
 
 class BacklogReader(DataSourceReader):
-    """What Spark asks: how the view is cut, and each part's records."""
+    """What Spark calls: splits the view into tasks and reads their records."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -59,7 +59,7 @@ class BacklogReader(DataSourceReader):
         shared = connections(self._options.net_settings())
         view = shared.submit(plan, shared.router, self._options).result()
         tasks = split(view.ranges, self._options.min_partitions)
-        # Spark takes no tasks at all for one that isn't cut.
+        # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -69,15 +69,15 @@ class BacklogReader(DataSourceReader):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What stood in the backlog when it was looked at."""
+    """The backlog when it was planned."""
 
     ranges: list[Range]
     is_committed_only: bool
-    """Whether aborted transactions are left out: as the group has it."""
+    """Whether to skip aborted transactions, according to the group's isolation level."""
 
 
 async def plan(router: Router, options: ReadOptions) -> View:
-    """Asks for states first and for ends last: what is settled or written meanwhile makes the view no smaller."""
+    """Asks for states first and for end offsets last, so that concurrent changes don't make the view smaller."""
     group = options.group
     settings = {
         one.name: one.value or ""
@@ -114,7 +114,7 @@ def _new(start: int) -> ShareState:
 
 
 def _open(state: ShareState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
-    """First, last and deliveries; neighbours with the same number of them are one."""
+    """First offset, last offset and delivery count; neighbours with the same count are merged."""
     merged: list[StateRange] = []
     for one in state.open_ranges(end):
         if one.last < log_start:
@@ -129,7 +129,7 @@ def _open(state: ShareState, log_start: int, end: int) -> Iterable[tuple[int, in
 async def _first_starts(
     router: Router, unread: Sequence[TopicPartition], reset: str, is_committed_only: bool
 ) -> Mapping[TopicPartition, int]:
-    """Where the group would begin."""
+    """Where the group would start reading."""
     if not unread:
         return {}
     match reset.lower().split(":"):
@@ -143,13 +143,11 @@ async def _first_starts(
             return found | ends
         case ["latest"] | [""]:
             return await log_offsets(router, unread, LATEST, is_committed_only=is_committed_only)
-    raise KshareError(
-        f"the group's {_RESET} is {reset!r}, which isn't known: it may be newer than this version"
-    )
+    raise KshareError(f"the group's {_RESET} is {reset!r}, which this version of kshare doesn't know")
 
 
 def _milliseconds(duration: str) -> int:
     match = _DURATION.fullmatch(duration)
     if match is None:
-        raise KshareError(f"the group's {_RESET} has a duration that can't be read: {duration!r}")
+        raise KshareError(f"the group's {_RESET} has an invalid duration: {duration!r}")
     return int(sum(float(part or 0) * unit for part, unit in zip(match.groups(), _MS, strict=True)))

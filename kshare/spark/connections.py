@@ -1,8 +1,8 @@
-"""Connections of a Python process to its clusters, kept from task to task: Spark reuses its workers.
+"""The connections of a Python process to its clusters, kept between tasks, since Spark reuses its workers.
 
-Decides when they are made (when first asked for), shared (by whoever has the same settings), and closed (when the
-process ends, or too many clusters were read from). They live in an event loop of their own, in a thread that never
-keeps a process alive. A process that was forked begins without any.
+They are opened when first requested, shared by callers with the same settings, and closed when the process ends or too
+many clusters are connected. They run in an event loop of their own, in a thread that doesn't keep the process alive. A
+forked process starts without any.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 _MOST = 4
 _PATIENCE_S = 120.0
-"""For one piece of a log, or one question, all tries together: a leader's successor is elected within that."""
+"""For one request, retries included: long enough for a new leader to be elected."""
 
 
 class Connections:
-    """To one cluster. `submit` may be called from any thread."""
+    """The connections to one cluster. `submit` may be called from any thread."""
 
     def __init__(self, settings: NetSettings) -> None:
         self._life = ExitStack()
@@ -45,7 +45,7 @@ class Connections:
             for is_committed_only in (False, True)
         }
         self.sizes: dict[Place, float] = {}
-        """Bytes an offset takes, as far as anybody has seen: guides how much is asked for."""
+        """Bytes per offset, as measured so far: determines how much to ask for."""
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
         return self._portal.start_task_soon(function, *args)
@@ -60,7 +60,7 @@ _of_parents: list[object] = []
 
 
 def connections(settings: NetSettings) -> Connections:
-    """This process's, to that cluster."""
+    """This process's connections to the cluster with these settings."""
     with _lock:
         found = _open.get(settings)
         if found is None:
@@ -73,7 +73,7 @@ def connections(settings: NetSettings) -> Connections:
 
 
 def close_connections() -> None:
-    """All of them; they are made again when asked for."""
+    """Closes all connections; they are opened again when requested."""
     with _lock:
         closing = list(_open.values())
         _open.clear()
@@ -82,9 +82,9 @@ def close_connections() -> None:
 
 
 def _start_anew() -> None:
-    """In a forked child the loop's thread isn't there: what the parent has open stays the parent's."""
+    """A forked child doesn't have the loop's thread, so the parent's connections can't be used here."""
     global _open, _lock
-    # Never let go of here: whoever closes them, the garbage collector too, waits for that thread.
+    # Kept alive: closing them, even by garbage collection, would wait for that thread.
     _of_parents.append(_open)
     _open, _lock = OrderedDict(), Lock()
 

@@ -1,4 +1,4 @@
-"""What a query tells of itself: numbers that Spark shows in its progress.
+"""The numbers that Spark shows in a query's progress.
 
 Pure; decides nothing.
 """
@@ -13,15 +13,15 @@ from kshare.spark.ranges import Token
 
 
 class Counters:
-    """Of one process; all of them count records."""
+    """The counters of one process, in records."""
 
     def __init__(self) -> None:
         self.acquired = 0
         self.starts: dict[tuple[str, int], int] = {}
-        """Where the group stands, by topic and partition, as far as it was asked."""
+        """The group's start offsets, by topic and partition, as last requested."""
         self.finished: set[tuple[str, int]] = set()
-        """Topics and partitions of which nothing was left to do when it was asked: the start that brokers tell stays
-        behind, until the group's next word on that partition."""
+        """Topics and partitions without lag when last requested: the start offset that brokers report stays behind
+        until the group's next acknowledgement in that partition."""
         self._emitted = 0
         self._redelivered = 0
         self._accepted = 0
@@ -53,7 +53,7 @@ class Counters:
         self._emitted += sum(map(len, token.acquired))
 
     def on_standing(self, standing: Iterable[PartitionOffset]) -> None:
-        """What the group's coordinator says; brokers before Kafka 4.2 know no lag."""
+        """Takes the offsets that the group's coordinator reports; brokers before Kafka 4.2 report no lag."""
         rows = list(standing)
         for row in rows:
             if row.start_offset is not None:

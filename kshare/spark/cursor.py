@@ -1,19 +1,19 @@
-"""Where reading of one partition stands: which offsets are still to come, and which of an answer's records are wanted.
+"""The position in one partition while reading ranges: what to fetch next, and which fetched records are wanted.
 
-    met                                   | what follows
+    encountered                           | result
     --------------------------------------+------------------------------------------------------------
     a batch within ranges                 | its records in these ranges are wanted
-    a batch between ranges, or not for    | passed over
+    a batch between ranges, or not for    | skipped
     users (markers, aborted transactions) |
-    a hole that compaction has left       | passed over: the next batch begins behind it
-    such a hole for the first time        | the same is asked again: the hole is passed over if it is there twice
+    a hole left by compaction             | skipped: the next batch begins after it
+    such a hole for the first time        | fetched again: the hole is skipped if it is there twice
     batches that contradict each other    | CorruptBatchError
-    the log's beginning behind a range    | what is before it is lost, and said to be
-    all batches of the answer             | the next answer begins behind them, or at the next range
+    the log starts after a range's start  | what is before the log's start is lost, and reported
+    all batches of the response           | the next fetch starts after them, or at the next range
 
-Where a batch begins is under no checksum. Damage that moves one leaves a hole, or makes it overlap another.
+No checksum covers a batch's base offset. Damage to it leaves a hole, or makes the batch overlap another.
 
-Decides that. Never asks anybody: pieces are passed in.
+Sends nothing: the fetched pieces are passed in.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from kshare.spark.arrow import Counted
 
 _SMALLEST, _FIRST, _LARGEST = 64 << 10, 1 << 20, 8 << 20
 _BATCH_ROOM = 1.2
-"""Answers end in the middle of a batch, and batches differ: so much more is asked for than the ranges should take."""
+"""Ask for so much more than the estimate: responses end within a batch, and batches differ in size."""
 
 
 class Cursor:
-    """Of one partition's ranges, which are ascending and don't overlap."""
+    """The position in one partition's ranges, which are ascending and don't overlap."""
 
     def __init__(self, ranges: Sequence[Counted], bytes_per_offset: float | None = None) -> None:
         self._ranges = ranges
         self._index = 0
         self.bytes_per_offset = bytes_per_offset
-        """As measured so far, or before by somebody else."""
+        """As measured so far, by this or an earlier cursor."""
         self.offset = ranges[0][0]
-        """What to ask for next."""
+        """Where to fetch next."""
         self._read_to = -1
-        """The end of the last batch that was passed."""
+        """The last offset of the batches read so far."""
         self._seen: list[tuple[int, int]] = []
-        """Base offsets and checksums of the last answer that left out wanted offsets."""
+        """Base offsets and checksums of the last response that lacked wanted offsets."""
 
     @property
     def is_done(self) -> bool:
@@ -53,18 +53,18 @@ class Cursor:
 
     @property
     def room(self) -> int:
-        """How many bytes to ask for: about what the ranges hold, for what is behind them would be read in vain."""
+        """How many bytes to ask for: about the size of the ranges, as anything after them would be read in vain."""
         if self.bytes_per_offset is None:
             return _FIRST
         wanted = (self._ranges[-1][1] + 1 - self.offset) * self.bytes_per_offset * _BATCH_ROOM
         return max(_SMALLEST, min(int(wanted), _LARGEST))
 
     def take(self, piece: Piece) -> list[tuple[Batch, Sequence[Counted]]]:
-        """The batches that hold wanted records, and the ranges that touch each; moves on behind them."""
+        """Returns the batches with wanted records, and the ranges that overlap each; moves past them."""
         found: list[tuple[Batch, Sequence[Counted]]] = []
         begun, reached, size = None, -1, 0
         end = self._ranges[-1][1]
-        # What ends before the offset asked for says nothing about what stands there.
+        # Batches that end before the requested offset are irrelevant.
         batches = [one for one in piece.batches() if one[0].last_offset >= self.offset]
         if self._leaves_out(batches):
             batches = batches[: self._seen_before(batches)]
@@ -81,10 +81,10 @@ class Cursor:
                 break
             touching = self._touching(batch.base_offset, batch.last_offset)
             if touching and is_for_users:
-                # Whoever reads it checks it.
+                # Its checksum is verified when it is read.
                 found.append((batch, touching))
             elif following is None or following.base_offset != batch.last_offset + 1:
-                # Where it ends is under its checksum; where the next one begins there, that says it too.
+                # The checksum covers where it ends. If the next batch begins right there, that is confirmation enough.
                 batch.check()
             self._read_to = batch.last_offset
             self._move_to(batch.last_offset + 1)
@@ -95,7 +95,7 @@ class Cursor:
         return found
 
     def _leaves_out(self, batches: Sequence[tuple[Batch, bool]]) -> bool:
-        """Whether wanted offsets are in no batch, before the last one."""
+        """Whether any wanted offsets before the last batch are in no batch."""
         expected = self.offset
         for batch, _ in batches:
             if batch.base_offset > expected and self._touching(expected, batch.base_offset - 1):
@@ -104,13 +104,13 @@ class Cursor:
         return False
 
     def _seen_before(self, batches: Sequence[tuple[Batch, bool]]) -> int:
-        """How many of them the last answer had as well, in the same places."""
+        """How many of them, from the first on, the last response had as well."""
         before, self._seen = self._seen, [(batch.base_offset, batch.checksum) for batch, _ in batches]
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, self._seen, strict=False))
         return len(list(same))
 
     def lose_before(self, log_start: int | None) -> list[tuple[int, int]]:
-        """The log begins there now, or (None) nothing is left of it: what is gone. Goes on behind that."""
+        """The log now starts there, or (None) is empty: skips and returns what is lost."""
         if log_start is None:
             log_start = self._ranges[-1][1] + 1
         lost = [
@@ -120,7 +120,7 @@ class Cursor:
         ]
         self._move_to(log_start)
         if not self.is_done:
-            # A batch that the log's beginning lies within still has what was before it.
+            # The batch that contains the log's start still has the records before it.
             first, last, count = self._ranges[self._index]
             rest = self._ranges[self._index + 1 :]
             self._ranges, self._index = [(max(first, log_start), last, count), *rest], 0
@@ -134,7 +134,7 @@ class Cursor:
         return self._ranges[low:high]
 
     def _move_to(self, offset: int) -> None:
-        """Never back: the first batch of an answer may begin and end before what was asked for."""
+        """Never moves back: the first batch of a response may lie before the requested offset."""
         self.offset = max(self.offset, offset)
         self._index = bisect_left(self._ranges, self.offset, lo=self._index, key=_last)
         if not self.is_done:

@@ -1,35 +1,35 @@
-"""Who answers for which records: the rules by which nothing is lost, and nothing is emitted twice.
+"""Which component owns an unacknowledged record: the rules by which nothing is lost and nothing is emitted twice.
 
-Every offset that the broker gave to this query is in one of these places:
+Every offset that a broker has acquired for this query is in one of these states:
 
-    place      | meaning                                  | survives a crash by
+    state      | meaning                                  | survives a crash by
     -----------+------------------------------------------+-------------------------------------------------------
-    fresh      | acquired, in no token yet                | being released with the session: it comes again
+    fresh      | acquired, in no token yet                | being released with the session and redelivered
     in flight  | in the token whose batch isn't complete  | `acquired` of that token, which is replayed as it is
     owed       | emitted, its acceptance isn't confirmed  | `acquired` of the completed token, and then `owed` of
                |                                          | the tokens after it, until it is confirmed
-    (nowhere)  | confirmed                                | the broker's own log
+    done       | confirmed                                | the broker's own log
 
-    event                                    | what follows
+    event                                    | effect
     -----------------------------------------+---------------------------------------------------------------------
     acquired: is owed                        | accepted at once, not emitted again
     acquired: is in flight                   | held for the batch that is being worked on
     acquired: is neither                     | fresh
     a token is planned                       | fresh → in flight
     Spark is about to read the token, which  | custody `checkpoint`: in flight → owed, accepted at once
-    is proof that its log holds it           |
-    Spark asks for what comes after a token, | in flight → owed, accepted (rows that the user settled otherwise
-    which is proof that the batch is complete| are settled so, and are not owed)
-    acceptance confirmed                     | owed → nowhere
-    lock lost, session over                  | fresh → nowhere; the rest stays as it is, and comes again
-    the group's start passes an offset, or   | owed → nowhere: nobody gets it any more
-    its lag is none, or the topic is deleted |
-    Spark begins with a token that this      | replay: its `acquired` are in flight; otherwise they are owed;
-    process didn't make (a restart)          | its `owed` are owed
-    Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read: now and
+    proves that its log holds it             |
+    Spark asks for the token after it, which | in flight → owed, accepted (rows that the user settled otherwise
+    proves that the batch is complete        | are settled that way, and are not owed)
+    acceptance confirmed                     | owed → done
+    lock lost, session ended                 | fresh → forgotten; the rest stays as it is, and is redelivered
+    the group's start passes an offset, or   | owed → done: it won't be redelivered
+    its lag is 0, or the topic is deleted    |
+    Spark begins with a token that another   | replay: its `acquired` are in flight; otherwise they are owed;
+    process made (a restart)                 | its `owed` are owed
+    Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read, now and
     didn't know (PySpark 4.0 and 4.1)        | at each replay
 
-Decides what is emitted, accepted and released. Never looks at a clock, never sends anything, knows no Spark.
+Decides what is emitted, accepted and released. Never reads a clock, never sends anything, knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from kshare.state.lease import Partition
 
 Verdict = Literal["reject", "release"]
 Verdicts = Mapping[Verdict, Sequence[Span]]
-"""What was decided of single rows."""
+"""The user's decisions for single rows."""
 
 
 @dataclass(slots=True)
 class Decisions:
-    """What is to be told to the brokers now, of whatever of it is still held."""
+    """What to acknowledge now, as far as it is still held."""
 
     accept: list[Span] = field(default_factory=list)
     release: list[Span] = field(default_factory=list)
@@ -69,12 +69,12 @@ class _Fresh:
 
 
 class Custody:
-    """Of one query, in one process."""
+    """The offsets of one query, in one process."""
 
     def __init__(self, settle: Settle = "sink", *, by_row: bool = False, group: str = "") -> None:
         self.settle = settle
         self.skipped = 0
-        """Offsets that came again after they had been emitted, and were accepted without being emitted."""
+        """Offsets that were redelivered after they had been emitted, and accepted without being emitted again."""
         self.names: dict[bytes, str] = {}
         self._by_row = by_row
         self._group = group
@@ -96,7 +96,7 @@ class Custody:
 
     @property
     def has_begun(self) -> bool:
-        """Whether Spark has said where this query stands: before that nothing may be acquired."""
+        """Whether Spark has passed the query's position: before that, nothing may be acquired."""
         return self._last is not None
 
     @property
@@ -128,7 +128,7 @@ class Custody:
         if start == last:
             return self._complete_in_flight()
         if start.batch < last.batch:
-            # What we planned was never logged: as good as never planned. It goes back, and comes again.
+            # Spark never logged our last plan, so it is void: its records are released and will be redelivered.
             back = Decisions(release=[*self._in_flight])
             self._last, self._in_flight, self._verdicts = start, SpanSet(), {}
             return back
@@ -157,7 +157,7 @@ class Custody:
         return self._last
 
     def give_back_fresh(self) -> Decisions:
-        """Whatever is in no token yet; it comes again."""
+        """Releases what is in no token yet; it will be redelivered."""
         back = Decisions(release=[*self._is_fresh])
         self._fresh, self._is_fresh = deque(), SpanSet()
         return back
@@ -224,7 +224,7 @@ class Custody:
     # --- the brokers' side
 
     def acquired(self, topic: str, span: Span, delivery_count: int) -> Decisions:
-        """The broker gave us these."""
+        """The broker has acquired these for us."""
         self.names[span.partition[0]] = topic
         again = self._owed.within(span)
         self.skipped += sum(one.size for one in again)
@@ -235,7 +235,7 @@ class Custody:
         return Decisions(accept=again)
 
     def lost(self, span: Span) -> None:
-        """No longer ours to settle: somebody, perhaps we, gets them again."""
+        """Their lock is lost: they will be redelivered, perhaps to us."""
         if not self._is_fresh.within(span):
             return
         self._is_fresh.remove(span)
@@ -245,7 +245,7 @@ class Custody:
         self._fresh = kept
 
     def confirmed(self, span: Span) -> None:
-        """The broker has it in its log that these are done: nobody gets them again."""
+        """The broker has confirmed these: they won't be redelivered."""
         self._owed.remove(span)
 
     def start_moved(self, partition: Partition, offset: int) -> None:
@@ -253,7 +253,7 @@ class Custody:
         self._owed.remove(Span(partition, 0, offset - 1))
 
     def topic_gone(self, topic_id: bytes) -> None:
-        """Deleted: nothing of it can come again, nor be accepted any more."""
+        """The topic was deleted: none of its records can be redelivered or accepted any more."""
         self._gone.add(topic_id)
         for partition in self._owed.partitions():
             if partition[0] == topic_id:

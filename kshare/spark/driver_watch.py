@@ -1,10 +1,10 @@
-"""Whether the driver that a query's runner works for is still at it.
+"""Detects that the driver of a query's runner has ended.
 
-Nobody tells a runner when its driver was killed, nor when `spark.stop()` was called without `query.stop()`: Spark goes
-on asking it for offsets then, as long as the JVM lives. But a killed driver's children are given to another parent, and
-a context that stops removes the folder of its files.
+A runner isn't told when its driver was killed, nor when `spark.stop()` was called without `query.stop()`: Spark keeps
+asking it for offsets then, as long as the JVM lives. But a killed driver's children get another parent process, and a
+context that stops removes the folder of its files.
 
-Decides that and nothing else; whoever asks leaves the group.
+Decides only that; the caller leaves the group.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 
 class DriverWatch:
-    """From now on; made in the runner."""
+    """Watches from its creation on; to be created in the runner."""
 
     def __init__(self, context_folder: Path | None = None) -> None:
         self._parent = os.getppid()
         folder = context_folder or _context_folder()
-        # A job's own folder within the context's may not be there.
+        # A job's own folder within the context's may not exist.
         candidates = [] if folder is None else [folder, folder.parent]
         self._folder = next((one for one in candidates if one.is_dir()), None)
 
     def what_happened(self) -> str | None:
-        """None while all is well."""
+        """Why the runner should end; None while the driver is running."""
         if os.getppid() != self._parent:
             return "the driver is gone"
         if self._folder is not None and not self._folder.exists():
@@ -33,7 +33,7 @@ class DriverWatch:
 
 
 def _context_folder() -> Path | None:
-    """Spark tells every Python process that it starts; None in others, and where Spark doesn't say."""
+    """The folder that Spark passes to each Python process it starts; None in other processes."""
     from pyspark import SparkFiles
 
     folder = SparkFiles._root_directory if SparkFiles._is_running_on_worker else None

@@ -1,9 +1,9 @@
-"""Reading what a lease has acquired: the token that stands for it, and the reader that Spark makes of the token.
+"""Reading the records of a lease: the token that identifies it, and the reader that Spark creates from the token.
 
-The token says all that tasks need: how to reach the cluster, which ranges, and which member of the group holds them. So
-it works from any process, and must be kept like the passwords that may be in it.
+The token holds all that tasks need: how to reach the cluster, which ranges, and which member of the group holds them.
+So it works in any process, and must be kept as secret as the passwords that may be in it.
 
-Decides whether a lease still holds: its member is in the group exactly as long as the `with` block lasts. Never
+Decides whether a lease is still valid: its member is in the group exactly as long as the `with` block lasts. Never
 acquires, renews or settles.
 """
 
@@ -56,10 +56,12 @@ class LeaseToken:
             ranges = Token.from_json(value["ranges"]).acquired
             return cls(value["options"], value["member"], ranges)
         except (ValueError, KeyError, TypeError, zlib.error, TokenError):
-            raise ConfigError('this is no lease\'s token: write option("lease", lease.token)') from None
+            raise ConfigError(
+                'this is not the token of a lease: write option("lease", lease.token)'
+            ) from None
 
     def options(self, more: Mapping[str, str]) -> ReadOptions:
-        """What holds for a DataFrame: what the lease was given, and what was said beside its token."""
+        """The options of a DataFrame: those of the lease, overridden by those given beside its token."""
         beside = {name: value for name, value in more.items() if name.lower() != "lease"}
         named = {name.lower() for name in beside}
         kept = {name: value for name, value in self.given.items() if name.lower() not in named}
@@ -77,7 +79,7 @@ def lease_reader(token: str, given: Mapping[str, str]) -> LeaseReader:
 
 
 class LeaseReader(DataSourceReader):
-    """Fails planning and tasks alike once the lease has ended: others may be working on its records."""
+    """Planning and tasks fail once the lease has ended: others may be processing its records."""
 
     def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
         self.options = options

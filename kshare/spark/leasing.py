@@ -1,4 +1,4 @@
-"""Consuming in batch: records are acquired in the user's own process, and held while DataFrames are made of them.
+"""Batch consumption: records are acquired in the user's process and held while DataFrames read them.
 
     with kshare.spark.lease(spark, options, max_records=50_000) as lease:
         orders = lease.dataframe()
@@ -9,12 +9,12 @@
     is entered                      | acquired, up to `max_records`; their bytes are dropped at once
     lasts                           | renewed, however long it takes (brokers from Kafka 4.2 on)
     ends                            | accepted; LeaseLost if some couldn't be
-    ends with an exception          | released: somebody gets them again
-    and the process is killed       | released by the broker, at the latest when their locks are over
+    ends with an exception          | released: they will be redelivered
+    and the process is killed       | released by the broker, at the latest when their locks expire
 
-A member of the group and an event loop in a thread live as long as the block. Executors read the records themselves,
-by plain Fetch, as often as DataFrames are computed. Decides when to stop acquiring; what is renewed when is decided by
-`kshare.client`.
+A member of the group, in an event loop in a thread, lives as long as the block. Executors read the records themselves
+with plain Fetch requests, each time a DataFrame is computed. Decides when to stop acquiring; `kshare.client` decides
+when to renew.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LULL_S = 1.0
-"""Acquiring ends when nothing more has come for so long."""
+"""Acquiring ends when no more records have come for so long."""
 _LONGEST_S = 86_400.0
 _MOST = 1_000_000
 """At once: brokers' locks bound it lower, most often."""
@@ -112,7 +112,7 @@ class Lease:
         if error is None and self._lost:
             raise LeaseLost(self._loss())
         if error is None and self._refused is not None:
-            raise LeaseLost(f"records couldn't be accepted, and come again: {self._refused}")
+            raise LeaseLost(f"records couldn't be accepted and will be redelivered: {self._refused}")
 
     def _check(self) -> None:
         if self._life is None:
@@ -122,8 +122,8 @@ class Lease:
 
     def _loss(self) -> str:
         return (
-            f"{self._lost} of {self.count} records that were leased are lost: their locks ran out, or a connection "
-            "broke. Others get them again, so what was made of them happens twice"
+            f"{self._lost} of {self.count} leased records are lost: their locks expired, or a connection broke. They "
+            "will be redelivered, so what was done with them happens twice"
         )
 
     # --- in the loop's thread
@@ -155,7 +155,7 @@ class Lease:
                 self._lost = self.count - held
 
     async def _acquire(self, consumer: ShareConsumer) -> list[Locks]:
-        """The locks are kept, the records are not: executors read them for themselves."""
+        """Keeps the locks but not the records, which the executors read themselves."""
         ranges: list[Range] = []
         locks: list[Locks] = []
         batches = consumer.batches()

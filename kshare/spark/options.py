@@ -1,7 +1,6 @@
-"""What a user may say by `.option(...)`: one typed, checked place. Names are those of Spark's Kafka source where they
-mean the same.
+"""The options of the Spark source, typed and validated; named like Spark's Kafka source where they mean the same.
 
-Decides what is allowed, and what is left out means. Every refusal says what to write instead; no text shows a secret.
+Decides which values are allowed, and the defaults. Errors say what to write instead and never contain secrets.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ReadOptions:
     """Whether there is a column `deliveryCount`."""
     fail_on_data_loss: bool = True
     settle: Settle = "sink"
-    """Who answers for the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
+    """What owns the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
     settle_rows: bool = False
     """Whether `kshare.spark.settle` may settle single rows otherwise."""
     max_records: int = 1_000_000
@@ -97,7 +96,7 @@ def _text(value: str) -> str:
 def _topics(value: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
     if not names:
-        raise ConfigError('names no topic: write option("subscribe", "orders"), several parted by commas')
+        raise ConfigError('names no topic: write option("subscribe", "orders"), several separated by commas')
     return names
 
 

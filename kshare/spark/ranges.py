@@ -1,12 +1,12 @@
-"""What a micro-batch is made of, and how Spark writes it down: ranges of offsets, and the offset token that holds them.
+"""The ranges of a micro-batch, and the offset token that Spark stores for them.
 
-The token is all that survives a crash, so it says everything that a later process must know:
+Only the token survives a crash, so it holds everything that a later process must know:
 
     batch      counts this query's tokens; no two of its tokens are equal
     acquired   the ranges of this micro-batch: what executors read, however often it is replayed
     owed       ranges of completed micro-batches whose acceptance no broker has confirmed yet
-    group      the query's share group: to another one these offsets mean nothing
-    member     the query's id in its group: who comes after a crash takes the place of who died
+    group      the query's share group: the offsets are meaningless in another one
+    member     the query's member id: after a crash, a new process takes the old one's place in the group
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
 It is compact: topics are named once, and partitions hold bare numbers.

@@ -1,10 +1,10 @@
-"""Ranges of offsets into Arrow, by plain Fetch: what a task runs, in an executor's Python worker.
+"""Reads offset ranges into Arrow with plain Fetch requests: what a task runs in an executor's Python worker.
 
-Reads exactly the records of the ranges that there are, however often and wherever it runs. Never acquires, never
-acknowledges: tasks are tried again, run twice, and lost. While one piece is made into columns the next is on its way.
+Reads exactly the records in the ranges, however often and wherever it runs. Never acquires or acknowledges, since tasks
+are retried, run twice, and lost. While one response is converted to columns, the next is on its way.
 
-Acquired ranges are read without regard to transactions: of a group that wants committed records only, brokers leave
-aborted ones out of what they let it acquire. A view that nobody acquired for needs `is_committed_only`.
+Acquired ranges are read without regard to transactions: for a `read_committed` group, brokers don't acquire aborted
+records. The backlog view, for which nothing is acquired, needs `is_committed_only`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kshare.spark.ranges import Range, by_place
 log = logging.getLogger("kshare.spark")
 
 ROWS = 10_000
-"""In a batch of columns: fewer cost more crossings to the JVM, more cost memory and no less time."""
+"""Rows per Arrow batch: fewer mean more transfers to the JVM, more take memory and save no time."""
 _BYTES = 32 << 20
 _EMPTY_S = 30.0
-"""How long a log may show nothing where there should be records: a new leader learns late how far it may show them."""
+"""How long a fetch may return nothing where there should be records: a new leader learns its high watermark late."""
 _PAUSE_S = 0.05
 
 Wanted = tuple[Batch, Sequence[Counted]]

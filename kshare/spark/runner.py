@@ -1,7 +1,7 @@
-"""The runner's side of a stream: a thread with the member in it, and the calls that Spark makes, one after another.
+"""The runner of a streaming query: runs the member in a thread, and serves the calls that Spark makes one by one.
 
-Spark runs one such process a query, on the driver. Decides when the member begins (when Spark has said where the query
-stands) and that it ends with the process, whatever ends that.
+Spark runs one such process per query on the driver. Decides when the member starts (when Spark has passed the query's
+position), and makes sure that it ends with the process.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class Runner:
 
 
 def die_in_good_order() -> bool:
-    """Spark ends runners by SIGTERM, and calls `stop` only of those that take that for an exit.
+    """Turns SIGTERM and SIGHUP into an exit: Spark ends runners by SIGTERM, and `stop` is called only on an exit.
 
-    Whether that could be arranged: only a main thread may, which Spark's is.
+    Returns False outside the main thread, where signal handlers can't be set; Spark calls this in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -123,7 +123,7 @@ def die_in_good_order() -> bool:
 
 
 def _exit(number: int, _: FrameType | None) -> None:
-    """Once: a second signal would interrupt the leave, and its thread would keep the process for ever."""
+    """Only once: a second signal would interrupt the leave, and its thread would keep the process alive forever."""
     for one in _ENDING:
         signal.signal(one, signal.SIG_IGN)
     raise SystemExit(128 + number)

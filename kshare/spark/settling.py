@@ -1,11 +1,11 @@
-"""Single rows settled otherwise: `kshare.spark.settle(frame, "reject")` within foreachBatch.
+"""Rejecting or releasing single rows: `kshare.spark.settle(frame, "reject")` within foreachBatch.
 
-The user's code and the query's runner are two processes of one machine. They meet at a socket in a folder that belongs
-to this user alone: every runner whose query has `settleRows` listens there, and the one that has the rows in its
-micro-batch takes them. They are settled when the batch is complete, along with the rest; so a batch that fails and is
-replayed is judged anew.
+The user's code and the query's runner are two processes on one machine. They communicate through a socket in a folder
+that only this user can access: every runner whose query has `settleRows` listens there, and the one with the rows in
+its micro-batch takes them. They are settled along with the rest when the batch is complete, so a batch that fails and
+is replayed is decided again.
 
-Decides which query rows belong to. What becomes of them is `Custody`'s decision.
+Decides which query the rows belong to. `Custody` decides what happens to them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _runners() -> Iterator[Path]:
 
 
 def listening() -> list[int]:
-    """Process ids of the runners on this machine that take word of single rows."""
+    """Process ids of the runners on this machine that accept decisions for single rows."""
     return [int(path.name.partition("-")[0]) for path in _runners()]
 
 
@@ -132,7 +132,7 @@ def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def meeting_place() -> Path:
-    """Of this user, and of nobody else."""
+    """The folder of the sockets, which only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.stat()

@@ -1,4 +1,4 @@
-"""`format("kshare")` as Spark sees it: which reader for which use, and errors that can be read.
+"""The data source `format("kshare")`: chooses the reader, and keeps errors readable.
 
     spark.readStream.format("kshare").option("kafka.bootstrap.servers", "localhost:9092")
         .option("group", "shipping").option("subscribe", "orders").load()

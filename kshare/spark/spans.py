@@ -1,4 +1,4 @@
-"""Sets of offsets, kept as spans: what costs per stretch of records and never per record.
+"""Sets of offsets, stored as ranges: the cost is per range, never per record.
 
 Pure bookkeeping; decides nothing.
 """
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class SpanSet:
-    """Offsets by partition. Spans that touch are one."""
+    """Offsets by partition. Adjacent ranges are merged."""
 
     def __init__(self) -> None:
         self._spans: dict[Partition, list[tuple[int, int]]] = {}
@@ -41,7 +41,7 @@ class SpanSet:
 
     @property
     def total(self) -> int:
-        """Offsets, not spans."""
+        """The number of offsets."""
         return sum(last - first + 1 for spans in self._spans.values() for first, last in spans)
 
     def add(self, span: Span) -> None:
@@ -73,7 +73,7 @@ class SpanSet:
         ]
 
     def outside(self, span: Span) -> list[Span]:
-        """The offsets of this span that the set hasn't got."""
+        """The offsets of this range that aren't in the set."""
         rest = []
         at = span.first
         for known in self.within(span):

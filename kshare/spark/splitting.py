@@ -1,7 +1,7 @@
-"""Ranges into tasks: one a partition, or more where more are asked for.
+"""Splits ranges into tasks: one per partition, or more if more are requested.
 
-Decides which records go together. Every record goes into exactly one task, and the same ranges always give the same
-tasks, so that a replay is cut like the first run.
+Every record is in exactly one task, and the same ranges always give the same tasks, so that a replay is split like the
+first run.
 """
 
 from __future__ import annotations

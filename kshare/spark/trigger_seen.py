@@ -1,11 +1,11 @@
-"""Whether a query has a trigger that PySpark 4.0 and 4.1 can't serve with sources in Python, which they don't tell.
+"""Detects triggers that PySpark 4.0 and 4.1 don't support for sources in Python.
 
-There AvailableNow and Once ask such a source for one micro-batch, and never come back to say that it is complete. So a
-query must not begin with them; but the calls that it gets are those of any other query. What tells them apart is the
-stack of Spark's thread that waits for our answer. The driver's JVM shows it to programs of the same user, in the way
-that `jstack` goes: HotSpot listens at a socket in /tmp once it is asked to.
+There AvailableNow and Once ask such a source for one micro-batch, and never report that it is complete. So a query must
+not start with them; but the source gets the same calls as in any other query. Only the stack of the Spark thread that
+waits for our response tells them apart. The driver's JVM shows it to programs of the same user, the way `jstack` works:
+HotSpot listens on a socket in /tmp once it is asked to.
 
-Decides nothing about records. Where the JVM doesn't answer, the trigger stays unknown.
+Decides nothing about records. If the JVM doesn't respond, the trigger stays unknown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the user decided of single rows, kept on the driver's disk until it doesn't matter any more.
+"""The user's decisions for single rows, kept on the driver's disk while they matter.
 
-Spark's offset log is written before the rows are seen, so it can't hold this. One small file a query says what was
-decided of its newest micro-batch: a runner that comes up on the same machine after a crash knows by it which rows of a
-completed batch were not to be accepted. Where there is no such file it knows that it doesn't know.
+Spark's offset log is written before the rows are processed, so it can't hold them. One small file per query has the
+decisions for its newest micro-batch: after a crash, a runner on the same machine finds there which rows of a completed
+batch must not be accepted. Without the file, it knows that it doesn't know.
 
 Decides nothing about records.
 """
@@ -26,9 +26,9 @@ class VerdictLog:
         self._batch: int | None = None
 
     def begin(self, batch: int) -> None:
-        """The rows of this batch are about to be seen, and judged anew: by this process for the first time.
+        """The user is about to process this batch: earlier decisions are dropped.
 
-        Spark may ask for a batch again while its rows are being judged; what was decided stays.
+        Spark may ask for the same batch again while it is being processed; its decisions stay then.
         """
         if batch != self._batch:
             self._batch = batch

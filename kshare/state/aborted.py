@@ -1,17 +1,17 @@
-"""Which batches a reader of committed records leaves out.
+"""Which record batches a `read_committed` reader skips.
 
-A fetch of committed records still brings whole batches: those of aborted transactions are among them, and the answer
-lists these transactions, by producer and first offset. A producer has one at a time, and it ends at its marker:
+A fetch with `read_committed` still returns the batches of aborted transactions. The response lists these transactions
+by producer id and first offset. A producer has one transaction at a time, which ends at its marker:
 
-    met, in the log's order        | effect
+    next in the log                | effect
     -------------------------------+------------------------------------------------
-    a listed transaction's start   | the producer's transactional batches are hidden
-    its abort marker               | not any more
+    a listed transaction's start   | hides the producer's transactional batches
+    its abort marker               | stops hiding them
     another control batch          | hidden itself, changes nothing
-    anything else                  | hidden if its producer's transaction is aborted
+    any other batch                | hidden if its producer's transaction is aborted
 
-Decides that for one answer at a time, for each lists all that it needs. Readers of uncommitted records give no list;
-control batches are hidden from them as well.
+Decides this for one response at a time, since each response lists all the transactions it needs. `read_uncommitted`
+readers pass no list; control batches are hidden from them, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kshare.protocol.records import Batch, ControlType
 
 
 class AbortedTransactions:
-    """Made for each answer; asked about each of its batches, in order."""
+    """Create one per response, and ask it about each of the batches in order."""
 
     def __init__(self, listed: Iterable[tuple[int, int]] = ()) -> None:
         """`listed` holds producer ids and first offsets."""

@@ -1,17 +1,17 @@
-"""What the user has accepted though nobody has confirmed it: so that it needn't reach the user again.
+"""Offsets that the user accepted but no broker confirmed, so that they aren't handed out twice.
 
-A lost connection releases every lock of its session at once, the acceptances that were under way included. Most of
-what comes back then has been worked on already. It is accepted again, silently.
+A lost connection releases every lock of its session at once, including records whose acceptance was in flight. Most of
+what is redelivered then has been processed already, so it is accepted again without reaching the user.
 
-    event                                   | remembered
-    ----------------------------------------+-----------------------------------------------------
-    accepted, outcome open (no answer came) | yes
-    comes back to this consumer             | stays: the second acceptance may be lost as well
-    confirmed                               | no
-    more ranges than the bound              | the oldest are forgotten: the user sees them again
+    event                                      | remembered
+    -------------------------------------------+-----------------------------------------------------
+    accepted, outcome open (no response came)  | yes
+    redelivered to this consumer               | still: the second acceptance may be lost as well
+    confirmed                                  | no
+    more ranges than the bound                 | the oldest are forgotten: the user sees them again
 
-A record is the same only if its offset and the leader epoch of its batch are: after an unclean election another
-record may stand at the offset. Decides which offsets are known; never what is sent.
+A record is the same only if both its offset and the leader epoch of its batch match: after an unclean leader election
+the offset may hold a different record. Decides which offsets are known, never what is sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kshare.state.lease import Partition
 
 
 class Span(NamedTuple):
-    """Offsets, both ends included."""
+    """Offsets, both ends inclusive."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ Place = tuple[Partition, int]
 
 
 class AcceptedMemory:
-    """Ranges by partition and leader epoch; at most `bound` of them."""
+    """Offset ranges by partition and leader epoch; at most `bound` of them."""
 
     def __init__(self, bound: int = 10_000) -> None:
         self.bound = bound
@@ -48,7 +48,7 @@ class AcceptedMemory:
         return sum(len(spans) for spans in self._spans.values())
 
     def remember(self, partition: Partition, leader_epoch: int, first: int, last: int) -> None:
-        """Accepted by the user, and the outcome is open."""
+        """The user accepted these, and the outcome is open."""
         place = (partition, leader_epoch)
         spans = self._spans.setdefault(place, [])
         self._spans.move_to_end(place)
@@ -59,7 +59,7 @@ class AcceptedMemory:
         self._forget_the_oldest()
 
     def known(self, partition: Partition, leader_epoch: int, first: int, last: int) -> list[Span]:
-        """The parts of what came back that were accepted before."""
+        """Returns the parts of a redelivered range that were accepted before."""
         spans = self._spans.get((partition, leader_epoch))
         if not spans:
             return []
@@ -67,7 +67,7 @@ class AcceptedMemory:
         return [Span(max(first, span.first), min(last, span.last)) for span in spans[low:high]]
 
     def confirm(self, partition: Partition, first: int, last: int) -> None:
-        """The broker has it: whatever epoch it was written under, it won't come back."""
+        """The broker has confirmed these: they won't be redelivered, under whatever epoch they were written."""
         for place in [place for place in self._spans if place[0] == partition]:
             spans = self._spans[place]
             low, high = _touching(spans, first, last)
@@ -78,7 +78,7 @@ class AcceptedMemory:
                 del self._spans[place]
 
     def forget_topic(self, topic_id: bytes) -> None:
-        """Deleted, or created anew under another id."""
+        """The topic was deleted, or recreated under another id."""
         for place in [place for place in self._spans if place[0][0] == topic_id]:
             del self._spans[place]
 

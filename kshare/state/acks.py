@@ -1,33 +1,33 @@
-"""What became of acquired records: from the user's word to the broker's.
+"""The acknowledgements of one partition: from the user's decision to the broker's confirmation.
 
-Each record's state is a byte of its `Lease`.
+Each record's state is one byte of its `Lease`.
 
     state   | event                        | next    | note
     --------+------------------------------+---------+---------------------------------------------------
-    held    | decide(type)                 | decided | may be decided otherwise until it is sent
+    held    | decide(type)                 | decided | may be changed until it is sent
     decided | take                         | sent    | as ranges, ascending, one type or one per offset
     sent    | confirmed                    | settled | renewals: held again
-    sent    | decide, while it is a renewal| decided | the renewal only buys time for this
-    sent    | refused, in company          | decided | the broker undoes all of a partition's ranges for one bad
-            |                              |         | one: they go out again in halves (`salvage`)
-    sent    | refused, alone               | lost    | it is this very record that the broker no longer knows as ours
-    decided | refused so often, in parts,  | lost    | their lease is lost, and with it what is held of it: a
-            | that nothing of it can count |         | logarithmic number of requests shows that
+    sent    | decide, while it is a renewal| decided | the renewal only bought time for this decision
+    sent    | refused along with others    | decided | one bad range makes the broker refuse all of a partition's
+            |                              |         | ranges: they are sent again in halves (`salvage`)
+    sent    | refused alone                | lost    | the broker no longer has this record locked for us
+    decided | refused too often in parts   | lost    | the whole lease is lost, held records included: a
+            |                              |         | logarithmic number of requests shows that
     sent    | not now                      | decided | the share coordinator is moving: nothing was done, try again
-    sent    | a renewal is refused: alone, | held    | the lock runs its time, and what is settled by then counts
-            | or whole and in both halves  |         | (the group may forbid renewing: nothing says so but this)
-    sent    | refused for another reason   | lost    | moved leader, deleted topic, no permission: reported
-    sent    | outcome open                 | lost    | connection broken, no answer: reported as such
-    any     | lock ran out, session reset  | lost    | unless settled
-    any     | acquired anew                | lost    | unless settled: brokers give only what nobody holds, so
-            |                              |         | its lock ran out before we thought; the new lease has it
+    sent    | a renewal is refused: alone, | held    | the lock runs out in time; what is settled by then counts
+            | or whole and in both halves  |         | (only this shows that the group forbids renewing)
+    sent    | refused for another reason   | lost    | leader moved, topic deleted, no permission: reported
+    sent    | outcome open                 | lost    | connection broken, no response: reported as such
+    any     | lock expired, session reset  | lost    | unless settled
+    any     | acquired again               | lost    | unless settled: brokers only hand out unlocked records, so
+            |                              |         | the lock expired earlier than we thought; the new lease has it
 
-A renewal is a lease's: of one record it renews all that are held along with it, for a lease has one deadline.
+Renewing one record renews everything that is held in its lease, since a lease has one deadline.
 
-While refused acknowledgements are sent again, those decided since go out in turn with them.
+While refused acknowledgements are sent again, requests alternate between them and newly decided ones.
 
-Decides which acknowledgements go out together and what a refusal means. Never decides what the user wants, and never
-when to send.
+Decides which acknowledgements go out together and what a refusal means. Never decides what the user wants, nor when to
+send.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
 
 
 class Outcome(NamedTuple):
-    """What the broker said of acknowledged records. `error` 0: confirmed."""
+    """The broker's response for some acknowledged records. `error` 0: confirmed."""
 
     partition: Partition
     ranges: tuple[AckRange, ...]
     error: int
     is_open: bool = False
-    """Nobody knows: the connection broke, or the answer was silent. They may have counted."""
+    """Unknown: the connection broke, or the response doesn't mention them. The broker may have applied them."""
     renewed: tuple[Lease, ...] = ()
-    """Leases whose lock begins anew with this answer."""
+    """Leases whose lock this response has renewed."""
     not_renewed: tuple[Lease, ...] = ()
-    """Leases that the broker won't renew; nothing of them is lost by that."""
+    """Leases that the broker won't renew; that alone loses no record."""
     given_up: int = 0
-    """Records not decided yet that are lost along with these: the broker knows nothing of their leases as ours."""
+    """Undecided records that are lost along with these: the broker no longer has their leases locked for us."""
 
 
 class PartitionAcks:
@@ -77,18 +77,18 @@ class PartitionAcks:
         self.partition = partition
         self.leases: list[Lease] = []
         self._highest = -1
-        """The last offset that any of them had."""
+        """The highest offset of any lease so far."""
         self._under_way: list[AckRange] = []
         self._sent: list[Run] = []
-        """The same, with the leases, in their order."""
+        """The same, in order and with the leases."""
         self._is_renewing = False
         self._salvage = {False: Salvage(of_renewals=False), True: Salvage(of_renewals=True)}
         self._piece: Piece | None = None
-        """What is under way, if it was refused before in company."""
+        """What is under way, if it was refused before along with others."""
         self._is_piece_next = False
 
     def add(self, lease: Lease) -> tuple[int, list[Outcome]]:
-        """How many records older leases lost by it, and what had been decided of these."""
+        """Returns how many records older leases lose to this one, and the outcomes of those that were decided."""
         is_new = lease.first > self._highest
         self._highest = max(self._highest, lease.last)
         if is_new:
@@ -119,11 +119,11 @@ class PartitionAcks:
 
     @property
     def is_salvaging(self) -> bool:
-        """Refused acknowledgements are to be sent again, piece by piece."""
+        """Refused acknowledgements have to be sent again, part by part."""
         return self._salvage[False].is_open or self._salvage[True].is_open
 
     def take(self, *, renewals: bool) -> list[AckRange]:
-        """What goes out next: renewals and other types in separate requests; after a refusal a piece at a time."""
+        """What to send next: renewals and other types in separate requests; after a refusal, one part at a time."""
         if self._under_way:
             return []
         self._is_renewing = renewals
@@ -137,7 +137,7 @@ class PartitionAcks:
             for send in ways if self._is_piece_next else reversed(ways):
                 if not self._under_way:
                     send()
-        # What was given back may have come again while others of its lease are still to be settled.
+        # Released records may have been redelivered while others of their lease are still unsettled.
         self._under_way.sort()
         return self._under_way
 
@@ -154,7 +154,7 @@ class PartitionAcks:
             lease.decide_held(RENEW)
 
     def _send_piece(self) -> None:
-        """The next of which anything is left: leases may have run out meanwhile."""
+        """The next part of which anything is left: leases may have expired meanwhile."""
         salvage = self._salvage[self._is_renewing]
         while not self._under_way and (piece := salvage.next_piece()) is not None:
             self._piece = piece
@@ -164,7 +164,7 @@ class PartitionAcks:
             self._piece = None
 
     def _send_fresh(self) -> None:
-        """All that is in no open piece."""
+        """Everything that isn't waiting to be retried."""
         windows = self._salvage[self._is_renewing].windows()
         for lease in self.leases:
             self._renew_whole(lease)
@@ -175,7 +175,7 @@ class PartitionAcks:
             self._send_of(lease, start, lease.last)
 
     def on_answer(self, error: int) -> list[Outcome]:
-        """The broker's word on all that is under way."""
+        """The broker has answered for everything under way."""
         ranges, sent, piece = self._under_way, self._sent, self._piece
         self._under_way, self._sent, self._piece = [], [], None
         if not ranges:
@@ -209,7 +209,7 @@ class PartitionAcks:
         return tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
 
     def _renewals_refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
-        """These go on without; what was decided meanwhile needs no renewal any more, and goes out by itself."""
+        """These keep their current lock; records decided meanwhile need no renewal and are sent by themselves."""
         ranges: list[AckRange] = []
         leases: dict[int, Lease] = {}
         for lease, first, last in spans:
@@ -226,7 +226,7 @@ class PartitionAcks:
         return [refused] if ranges else []
 
     def _lost(self, spans: list[Span], error: int, are_leases_lost: bool) -> list[Outcome]:
-        """What is decided of these spans; of whole leases what is held and decided elsewhere of them as well."""
+        """Loses what is decided in these ranges; if the leases are lost, everything unsettled in them as well."""
         if are_leases_lost:
             spans = [(lease, lease.first, lease.last) for lease in dict.fromkeys(one[0] for one in spans)]
         ranges: list[AckRange] = []
@@ -242,13 +242,13 @@ class PartitionAcks:
         return [Outcome(self.partition, tuple(sorted(ranges)), error, given_up=given_up)]
 
     def on_silence(self) -> list[Outcome]:
-        """No word: the outcome stays open, and the records are no longer ours to acknowledge."""
+        """No response: the outcome is open, and the records can't be acknowledged any more."""
         ranges, self._under_way, self._sent, self._piece = self._under_way, [], [], None
         self._translate(_SENT_TO_LOST)
         return [Outcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []
 
     def lose(self) -> list[Outcome]:
-        """The session is gone, and with it every lock: what is under way is open, what wasn't sent is refused."""
+        """The session ended, and every lock with it: what is under way is open, what wasn't sent counts as refused."""
         outcomes = self.on_silence() + self._refused(_whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND)
         for lease in self.leases:
             lease.lose()
@@ -258,7 +258,7 @@ class PartitionAcks:
         return outcomes
 
     def expire(self, now: float) -> tuple[list[Lease], list[Outcome]]:
-        """Leases whose lock ran out: what wasn't sent yet is left out from now on, and counts as refused."""
+        """Returns leases whose lock has expired: what wasn't sent will never be, and counts as refused."""
         late = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
         outcomes = self._refused(_whole(late), ErrorCode.INVALID_RECORD_STATE)
         for lease in late:
@@ -266,17 +266,17 @@ class PartitionAcks:
         return late, outcomes
 
     def _refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
-        """What the user decided of these and will never be sent."""
+        """Outcomes for decisions of the user's that will never be sent."""
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
             for lease, first, last in spans
-            # The user's word; gaps and renewals are nobody's loss.
+            # Only what the user decided: nobody misses a gap or a renewal.
             for start, end in lease.runs_within(first, last, ACCEPT, REJECT)
         )
         return [Outcome(self.partition, ranges, error)] if ranges else []
 
     def forget_done(self) -> list[Lease]:
-        """Those of whose records every one is settled or lost."""
+        """Removes and returns the leases of which every record is settled or lost."""
         done: list[Lease] = []
         left: list[Lease] = []
         for lease in self.leases:
@@ -294,10 +294,10 @@ def _whole(leases: Iterable[Lease]) -> list[Span]:
 
 
 def _lose(lease: Lease, first: int, last: int) -> int:
-    """How many of these offsets weren't settled yet."""
+    """Marks these offsets as lost; returns how many weren't settled yet."""
     lost = 0
     for offset in range(first, last + 1):
-        # What is decided is counted as undecided no more.
+        # Deciding first keeps the count of undecided records right.
         if lease.decide(offset, GAP):
             lease.states[offset - lease.first] = LOST
             lost += 1

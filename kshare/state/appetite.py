@@ -1,21 +1,20 @@
-"""How many bytes to ask a broker for.
+"""How many bytes the next fetch asks for.
 
-Kafka looks at the header of every batch within the bytes that it may send, before it knows how many of them it can
-lend; and it reads on only as far as the locks that are free. So whoever asks for much more than comes, as other
-clients do with their 50 MB, has it read the log for nothing: with 100-byte records that was two thirds of the time of
-a fetch (Kafka 4.3.1: 1.6 ms against 0.6).
+Before a broker knows how many records it can acquire for us, it reads the header of every batch within the bytes that
+it may send. A client that asks for far more than it gets, as others do with their 50 MB, makes it read the log for
+nothing: with 100-byte records that was two thirds of the time of a fetch (Kafka 4.3.1: 1.6 ms against 0.6 ms).
 
-    event                        | what is asked for
+    situation                    | bytes asked for
     -----------------------------+----------------------------------------------------------------
-    nothing is known             | `LEAST`: as large as a batch can be where nobody has set anything
-    an answer with records       | twice what came, so that twice as much is noticed; and for each
-                                 | partition, since each may have an equal part, an eighth more than
-                                 | the largest piece; never less than an eighth below the last time
-    more than could be read      | three quarters of the largest answer that is read: the rest is for what
-                                 | an answer has beside records
+    nothing is known             | `LEAST`: the largest batch by default settings
+    a response with records      | twice what came, so that growth up to twofold is noticed; and per
+                                 | partition, as each may have an equal share, an eighth more than
+                                 | the largest share; at most an eighth less than the last time
+    upper bound                  | three quarters of the largest response that is read: the rest is for
+                                 | what a response has besides records
 
-Decides nothing else. A batch that is larger than what was asked for comes nevertheless: brokers send one, if it is the
-first. If it is larger than what can be read, asking for less doesn't help.
+Decides nothing else. Brokers send the first batch even if it is larger than what was asked for. If it is larger than
+what may be read, asking for less doesn't help.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kshare.protocol.frames import MAX_FRAME
 LEAST = 1_048_588
 """Kafka's default of max.message.bytes."""
 MOST = 50 * 1024 * 1024
-"""An answer has to fit into memory, here and there."""
+"""A response has to fit into memory, on both sides."""
 
 
 class Appetite:
@@ -40,7 +39,7 @@ class Appetite:
         return min(self._most, max(LEAST, self._all, self._piece * partitions))
 
     def on_answer(self, sizes: Sequence[int]) -> None:
-        """How many bytes came of each partition."""
+        """`sizes`: the bytes that came from each partition."""
         largest = max(sizes, default=0)
         if largest:
             self._all = max(2 * sum(sizes), self._all - self._all // 8)

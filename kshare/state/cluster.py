@@ -1,33 +1,32 @@
-"""The cluster as far as one client needs it: who the brokers are, what topics are called, who leads which partition.
+"""The metadata one client needs: the brokers, the topics' names and ids, and the leaders of partitions.
 
-Metadata is hearsay. Any broker may lag behind, so what is newer wins, wherever it comes from: a leader with a higher
-epoch, more partitions, a topic's second id. What a broker doesn't know may be too new for it, or gone: the difference
-is time. Questions go by name for the topics that the user wants, and by id for what is assigned; one request can't do
-both.
+Any broker's metadata may be stale, so newer information wins, whatever its source: a leader with a higher epoch, more
+partitions, a topic's new id. A topic that a broker doesn't know may be too new for it, or deleted: only time tells.
+Requests ask by name for the topics that the user wants and by id for those assigned; one request can't do both.
 
     a topic | event                                           | next    | effect
     --------+-------------------------------------------------+---------+-----------------------------------------------
-    new     | assigned, and its id unknown                    | missing | asked for by id, soon
-    missing | answered with its name and partitions           | known   |
-    known   | leader with the same or a higher epoch          | known   | believed
-    known   | leader with a lower epoch                       | known   | ignored: that broker lags
+    new     | assigned, with an unknown id                    | missing | asked for by id, soon
+    missing | response with its name and partitions           | known   |
+    known   | leader with the same or a higher epoch          | known   | taken over
+    known   | leader with a lower epoch                       | known   | ignored: that broker is stale
     known   | a partition has no leader, or one without an    | known   | asked for by id, soon
             | address; a broker refused to serve it; it is    |         |
             | assigned and not known, as the topic has grown  |         |
-    these 2 | unknown to the broker that was asked            | doubted | asked for by name and by id in turn: perhaps
-            |                                                 |         | recreated, perhaps deleted, perhaps too new
-    doubted | answered with its name and partitions           | known   |
-    doubted | still unknown when the grace has passed         | gone    | TopicGone
-    known,  | its name has come to belong to another id       | gone    | TopicGone
+    these 2 | unknown to the broker that was asked            | doubted | asked for by name and by id in turn: it may be
+            |                                                 |         | recreated, deleted, or too new for that broker
+    doubted | response with its name and partitions           | known   |
+    doubted | still unknown after the grace period            | gone    | TopicGone
+    known,  | its name now belongs to another id              | gone    | TopicGone
     doubted |                                                 |         |
-    gone    | answered with its name and partitions in the    | gone    | ignored: that broker lags
-            | time of grace                                   |         |
-    gone    | the same later                                  | known   | we were misled; asked while it stays assigned
+    gone    | response with its name and partitions within    | gone    | ignored: that broker is stale
+            | the grace period                                |         |
+    gone    | the same later                                  | known   | it exists after all; asked for while assigned
 
-Asks in quick succession get further and further apart; a quiet spell forgets. What nobody doubts is asked for again
-when it is old.
+Pauses between requests in quick succession grow; after a quiet time they start over. Everything else is refreshed when
+it reaches `max_age`.
 
-Decides what to ask next and whom to believe. Never decides which topics matter, and never whom to ask.
+Decides what to ask next and which information to trust, never which topics matter or which broker to ask.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ _NOTHING: Mapping[bytes, Iterable[int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """In seconds: when to ask, and how long to wait for better news."""
+    """When to ask, and how long to wait for a topic to become known; in seconds."""
 
     max_age: float = 300.0
     first_pause: float = 0.05
     longest_pause: float = 1.0
-    """Pauses between asks in quick succession double up to this."""
+    """Pauses between requests in quick succession double up to this."""
     grace: float = 5.0
-    """How long a topic may be unknown before it counts as gone."""
+    """How long a topic may be unknown before it counts as deleted."""
 
 
 USUAL_FRESHNESS = Freshness()
@@ -68,7 +67,7 @@ class Node(NamedTuple):
 
 
 class Endpoint(Protocol):
-    """How answers of all kinds tell where a broker is."""
+    """A broker's address, as responses of all kinds hold it."""
 
     node_id: int
     host: str
@@ -77,14 +76,14 @@ class Endpoint(Protocol):
 
 
 class TopicGone(NamedTuple):
-    """Deleted, or recreated under another id: whatever waits for this one ends with UNKNOWN_TOPIC_ID."""
+    """The topic was deleted, or recreated under another id: what waits for this id ends with UNKNOWN_TOPIC_ID."""
 
     topic_id: bytes
     name: str | None
 
 
 class Rebootstrap(NamedTuple):
-    """The cluster disowns these addresses: start again from those that the user gave."""
+    """The broker asks the client to start again from the bootstrap servers (KIP-1102)."""
 
 
 Event = TopicGone | Rebootstrap
@@ -98,12 +97,12 @@ class _Topic:
 
 
 class ClusterView:
-    """What one client believes of its cluster. `jitter` stretches the waits of this client."""
+    """One client's view of its cluster. `jitter` scales the pauses of this client."""
 
     def __init__(self, freshness: Freshness = USUAL_FRESHNESS, jitter: float = 1.0) -> None:
         self.cluster_id: str | None = None
         self.refused: dict[str, int] = {}
-        """Error codes of wanted topics that nothing can be said of: not there, not permitted, not a valid name."""
+        """Error codes of wanted topics without metadata: missing, not permitted, or with an invalid name."""
         self._freshness = freshness
         self._jitter = jitter
         self._nodes: dict[int, Node] = {}
@@ -132,7 +131,7 @@ class ClusterView:
 
     @property
     def missing_ids(self) -> frozenset[bytes]:
-        """Assigned topic ids that no broker has explained yet."""
+        """Assigned topic ids that no broker has resolved yet."""
         return frozenset(self._assigned.keys() - self._topics.keys() - self._gone.keys())
 
     def name_of(self, topic_id: bytes) -> str | None:
@@ -147,7 +146,7 @@ class ClusterView:
         return sorted(topic.leaders) if topic else []
 
     def leader_of(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
-        """Node and leader epoch; None while there is no leader, or no way to reach it."""
+        """Node and leader epoch; None while there is no leader, or its address isn't known."""
         topic = self._topics.get(topic_id)
         found = topic.leaders.get(partition) if topic else None
         return found if found and found[0] in self._nodes else None
@@ -155,7 +154,7 @@ class ClusterView:
     # --- what to ask
 
     def want(self, names: Iterable[str], assigned: Mapping[bytes, Iterable[int]] = _NOTHING) -> None:
-        """These matter from now on, and no others: by name what the user wants, by id what partitions are assigned."""
+        """Replaces what matters: `names` are the topics that the user wants, `assigned` the partitions by topic id."""
         names = frozenset(names)
         if names - self._names:
             self._is_dated = True
@@ -166,7 +165,7 @@ class ClusterView:
 
     @property
     def wake_at(self) -> float | None:
-        """When there is something to ask; None while an answer is awaited."""
+        """When there is something to ask; None while a response is awaited."""
         if self._under_way is not None:
             return None
         earliest = self._asked_at + self._pause * self._jitter
@@ -175,7 +174,7 @@ class ClusterView:
         return max(earliest, self._dated_at)
 
     def request(self, now: float) -> MetadataRequest | None:
-        """What to ask any broker; hand it back to `on_metadata` with its answer."""
+        """The next request, for any broker; pass it to `on_metadata` with its response."""
         if self.wake_at is None or now < self.wake_at:
             return None
         if now - self._asked_at > 2 * self._freshness.longest_pause:
@@ -194,7 +193,7 @@ class ClusterView:
         return self._under_way
 
     def _asked_by_id(self) -> set[bytes]:
-        """Assigned topics of which something is missing, or in doubt."""
+        """Assigned topics whose metadata is incomplete or in doubt."""
         asked = {known for known in self._assigned if self._has_gaps(known)} | self._suspects
         return (asked | self.missing_ids | self._doubted_since.keys()) - self._gone.keys()
 
@@ -235,13 +234,13 @@ class ClusterView:
         return events
 
     def on_no_answer(self) -> None:
-        """The connection ended, or the answer took too long; another broker may be of more use."""
+        """The connection ended, or the request timed out; another broker may be asked."""
         self._under_way = None
 
     def on_moved(
         self, partitions: Iterable[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
     ) -> None:
-        """A broker refused to serve these partitions; the rest is what it said of their whereabouts."""
+        """A broker refused to serve these partitions; the rest is where it says they are now."""
         self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
         explained = {leader.partition for leader in leaders if self._believe(leader)}
         self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()
@@ -256,7 +255,7 @@ class ClusterView:
         return events
 
     def _lags(self, topic_id: bytes, now: float) -> bool:
-        """Whether a broker that still speaks of this topic is more likely to be late than we to be wrong."""
+        """Whether a broker that still lists this topic is more likely stale than we are wrong."""
         return topic_id in self._gone and now - self._gone[topic_id] < self._freshness.grace
 
     def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[Event]:
@@ -295,7 +294,7 @@ class ClusterView:
         return TopicGone(topic_id, topic.name if topic else None)
 
     def _believe(self, said: Leader) -> bool:
-        """Take this leader unless a newer one is known; says whether it is the one believed in then."""
+        """Takes this leader unless a newer one is known; returns whether it is the current one then."""
         topic_id, number = said.partition
         topic = self._topics.get(topic_id)
         if topic is None:

@@ -1,24 +1,24 @@
-"""Which acquired offsets the batches of one answer account for, and which they don't.
+"""Which acquired offsets the batches of one response account for, and which they don't.
 
-A checksum covers the contents of a batch, but neither where it begins nor how long it is. A damaged base offset or
-length therefore shows only against what stands beside it: the neighbours, and the offsets that were acquired.
+A checksum covers the contents of a batch, but not its base offset or length. Damage to these can only be noticed by
+comparing the batch with its neighbours and with the acquired offsets.
 
-    acquired offsets                                      | what follows
+    acquired offsets                                      | result
     ------------------------------------------------------+--------------------------------------------------
     with a record in a verified batch                     | handed out
     without one, within a verified batch                  | gap: compaction removed it
     of a control batch                                    | gap
     between two verified batches                          | gap: compaction removed whole batches
-    in a batch that is broken, or beside one              | doubtful
-    before the first batch or behind the last             | doubtful: the answer may have been cut
+    in a corrupt batch, or next to one                    | doubtful
+    before the first batch or after the last              | doubtful: the response may be truncated
     all, where batches overlap or are out of order        | doubtful
     in a batch at the edge that may have moved            | doubtful in a first delivery
-    beside a batch at the edge that may have moved        | doubtful
+    next to a batch at the edge that may have moved       | doubtful
 
-The first or the last batch may have moved if it reaches beyond what was acquired on one side while offsets are missing
-on its other side. After compaction that is usual, so a second delivery hands its records out, whoever gets them.
+The first or last batch may have moved if it extends beyond the acquired offsets on one side while offsets are missing
+on its other side. Compaction causes this as well, so a second delivery hands its records out.
 
-Decides which offsets are gaps and which are doubtful. Never decides what becomes of those.
+Decides which offsets are gaps and which are doubtful, never what happens to them.
 """
 
 from __future__ import annotations
@@ -39,40 +39,40 @@ LARGEST_RANGE = 1 << 20
 
 
 class Finding(NamedTuple):
-    """What one acquired range has."""
+    """What is in one acquired range."""
 
     batches: list[Batch]
     """Verified, in order, each with offsets of the range."""
     gaps: list[Span]
     """Offsets that have no record."""
     doubtful: list[Span]
-    """Offsets that nothing accounts for: they may have a record."""
+    """Offsets that may or may not have a record: nothing in the response tells."""
     why: str | None = None
-    """What is wrong, where something is doubtful."""
+    """What is wrong, if anything is doubtful."""
     is_damaged: bool = False
-    """Nothing but damage explains it. Otherwise compaction may have removed what is doubtful."""
+    """Only damage explains it. Otherwise compaction may have removed these offsets."""
 
 
 class Coverage:
-    """The batches of one partition in one answer; nothing is read before somebody asks."""
+    """The batches of one partition in one response; nothing is read before `of` is called."""
 
     def __init__(self, records: Buffer | None, acquired: Sequence[Span]) -> None:
         self._records = records or b""
         self._acquired = acquired
         self._batches: list[Batch] | None = None
         self._damage: str | None = None
-        """What is wrong with the row of batches behind the last that could be read."""
+        """What is wrong after the last batch that could be read."""
         self._whole: Span | None = None
-        """What the batches cover, if they follow each other without a hole: nearly always."""
+        """What the batches cover, if they are contiguous, as they nearly always are."""
         self._disorder: str | None = None
-        """Why no batch can be trusted to stand where it says."""
+        """Why no batch's base offset can be trusted."""
         self._moved: tuple[str | None, str | None] = (None, None)
-        """The same of the first batch and of the last."""
+        """The same for the first and for the last batch."""
         self._broken: dict[int, str] = {}
         self._missing: dict[int, list[Span]] = {}
 
     def of(self, first: int, last: int, delivery_count: int) -> Finding:
-        """What is there of an acquired range."""
+        """Returns what is in an acquired range."""
         batches = self._read()
         if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
             found = [one for one in batches if one.base_offset <= last and first <= one.last_offset]
@@ -83,7 +83,7 @@ class Coverage:
         return self._of_holes(batches, first, last, delivery_count)
 
     def _of_holes(self, batches: list[Batch], first: int, last: int, delivery_count: int) -> Finding:
-        """The same where offsets have no record, or a batch is broken."""
+        """The same where some offsets have no record, or a batch is corrupt."""
         if self._disorder is not None:
             return Finding([], [], [(first, last)], self._disorder, is_damaged=True)
         if batches:
@@ -126,7 +126,7 @@ class Coverage:
         why = evidence or self._moved[0] or self._moved[1] or self._edges()
         return Finding(found, gaps, doubtful, why, is_damaged=evidence is not None)
 
-    # --- the row of batches
+    # --- the sequence of batches
 
     def _read(self) -> list[Batch]:
         if self._batches is None:
@@ -165,18 +165,20 @@ class Coverage:
 
     def _leftover(self) -> str | None:
         left = len(self._records) - sum(batch.size for batch in self._read())
-        return f"{left} bytes are left over behind the last whole batch" if left else None
+        return f"{left} bytes are left over after the last whole batch" if left else None
 
     def _edges(self) -> str:
         if not self._batches:
-            return "the answer has no batch"
+            return "the response has no batch"
         first, last = self._batches[0].base_offset, self._batches[-1].last_offset
-        return f"the answer's batches go from offset {first} to {last} (compaction may have removed the rest)"
+        return (
+            f"the response's batches go from offset {first} to {last} (compaction may have removed the rest)"
+        )
 
     # --- single batches
 
     def _is_gap(self, index: int) -> bool:
-        """Whether the hole before this batch can't have been left by damage."""
+        """Whether the hole before this batch can't be due to damage."""
         if index == 0 or self._may_have_moved(index - 1) or self._may_have_moved(index):
             return False
         return self._verify(index - 1, is_bound=True) is None and self._verify(index) is None
@@ -190,7 +192,7 @@ class Coverage:
         )
 
     def _verify(self, index: int, *, is_bound: bool = False) -> str | None:
-        """What is wrong with a batch. The records of one that `is_bound` of a hole must end where its header says."""
+        """What is wrong with a batch. If it borders a hole (`is_bound`), its records must end where its header says."""
         reason = self._broken.get(index)
         if reason is not None:
             return reason
@@ -205,12 +207,12 @@ class Coverage:
 
 
 def wrong_ranges(acquired: Sequence[Span]) -> dict[int, str]:
-    """What is wrong with acquired ranges, by their index: brokers give them in order, and apart from each other."""
+    """What is wrong with acquired ranges, by index: brokers send them in order and without overlaps."""
     wrong: dict[int, str] = {}
     end = -1
     for index, (first, last) in enumerate(acquired):
         if last < first or first <= end:
-            wrong[index] = f"acquired offsets {first} to {last}, not behind {end}"
+            wrong[index] = f"acquired offsets {first} to {last}, not after {end}"
         elif last - first >= LARGEST_RANGE:
             wrong[index] = f"{last - first + 1} offsets acquired at once, from {first} to {last}"
         else:
@@ -241,7 +243,7 @@ def _disorder(batches: list[Batch]) -> str | None:
     for batch in batches:
         start = batch.base_offset
         if start <= end:
-            return f"the batch at offset {start} begins before {end}, where the one in front of it ends"
+            return f"the batch at offset {start} begins before {end}, where the previous one ends"
         end = start + batch.last_offset_delta
         if batch.last_offset_delta < 0 or end > MAX_INT64:
             return f"the batch at offset {start} has a last offset delta of {batch.last_offset_delta}"

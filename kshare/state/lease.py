@@ -1,11 +1,11 @@
-"""One lease: consecutive records of a partition that were acquired together, and where each of them stands.
+"""One lease: consecutive records of a partition that were acquired together, and the state of each.
 
-One byte a record says where it stands, so that a decision costs one store, and ranges are cut out of those bytes at C
-speed: the types that go to the broker are a slice of them. `acks` has the table of what follows what.
+The state is one byte per record. So a decision costs one store, and the acknowledgement types sent to the broker are a
+slice of these bytes, cut at C speed. `acks` has the table of transitions.
 
-Decides whether a decision still counts. Never decides what the user wants, nor what is sent when.
+Decides whether a decision still counts, never what the user wants or what is sent when.
 
-Compiled through `lease.pxd`; users' handles point here, and settle a record in a few nanoseconds.
+Compiled through `lease.pxd`; records point here, so that one is settled in a few nanoseconds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 HELD, SETTLED, LOST = 0xFF, 0x20, 0x30
 SENT = 0x10
-"""With the type that was sent added."""
+"""Plus the type that was sent."""
 
 _held, _renew, _renewing = HELD, RENEW, SENT | RENEW
-"""The undecided states once more, for C: see the .pxd."""
+"""The undecided states again, as C variables: see the .pxd."""
 
 _ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
 
 
 def table(changes: dict[int, int]) -> bytes:
-    """For `Lease.translate`: states that change, all others stay."""
+    """A table for `Lease.translate`: maps the states in `changes`, leaves all others."""
     return bytes(changes.get(value, value) for value in range(256))
 
 
@@ -45,7 +45,7 @@ _HELD_TO = [table(dict.fromkeys((HELD, RENEW, SENT | RENEW), kind)) for kind in 
 
 
 class Tally:
-    """How many records are held and undecided, over all leases; rings once when they have become few enough."""
+    """Counts held and undecided records over all leases; calls `ring` once when they have become few enough."""
 
     __slots__ = ("_ring", "_ring_at", "undecided")
 
@@ -55,7 +55,7 @@ class Tally:
         self._ring = ring
 
     def ring_at(self, undecided: int) -> None:
-        """When no more than so many are undecided, at the next decision; the highest wish counts."""
+        """Call back at the next decision that leaves at most so many undecided; the highest number counts."""
         if undecided > self._ring_at:
             self._ring_at = undecided
 
@@ -68,17 +68,17 @@ class Tally:
         refuse_copy(self, "it belongs to one consumer")
 
     def ring(self) -> None:
-        """There is something to be done at once."""
+        """Call back now: something has to be sent at once."""
         self._ring_at = -1
         self._ring()
 
 
 def _nobody() -> None:
-    """Rung for a lease that is counted with no others."""
+    """The callback of a lease that isn't counted with others."""
 
 
 class Lease:
-    """What users' handles point to."""
+    """The states of consecutive records of one partition."""
 
     __slots__ = (
         "_tally",
@@ -110,11 +110,11 @@ class Lease:
         self.delivery_count = delivery_count
         self.deadline = deadline
         self.epochs = epochs
-        """First offset, last offset and leader epoch of the batches that it came in."""
+        """First offset, last offset and leader epoch of its record batches."""
         self.why_lost = ""
-        """Once something of it is lost: why, as users are told it."""
+        """Why some of it was lost, in words for the user."""
         self.is_loss_told = False
-        """The user has had an error for it."""
+        """The user has got an error for that."""
         self.states = bytearray(b"\xff") * (last - first + 1)
         self._tally = Tally(_nobody) if tally is None else tally
         self._tally.add(last - first + 1)
@@ -133,26 +133,26 @@ class Lease:
 
     @property
     def undecided(self) -> int:
-        """Ours and not decided; being renewed decides nothing."""
+        """Held and not decided; a renewal isn't a decision."""
         return self.count(_held) + self.count(_renew) + self.count(_renewing)
 
     @property
     def has_decided(self) -> bool:
-        """Something of it is to be sent."""
+        """Whether there are acknowledgements to send."""
         return self.count_between(GAP, RENEW) > 0
 
     @property
     def is_done(self) -> bool:
-        """Nothing of it is held, decided or under way any more."""
+        """Whether every record is settled or lost."""
         return self.count(SETTLED) + self.count(LOST) == len(self.states)
 
     def is_held(self, offset: int) -> bool:
-        """Ours and undecided."""
+        """Held and undecided."""
         state = self.states[offset - self.first]
         return state in (_held, _renew, _renewing)
 
     def can_decide(self, offset: int) -> bool:
-        """What `decide` would answer."""
+        """What `decide` would return."""
         state = self.states[offset - self.first]
         return state <= _renew or state in (_held, _renewing)
 
@@ -160,7 +160,7 @@ class Lease:
         """False when it is too late: sent, settled or lost."""
         index = offset - self.first
         if index < 0 or index >= len(self.states):
-            raise ValueError(f"offset {offset} is not of this lease ({self.first} to {self.last})")
+            raise ValueError(f"offset {offset} is not in this lease ({self.first} to {self.last})")
         state = self.states[index]
         was_held = state in (_held, _renew, _renewing)
         if not was_held and state > _renew:
@@ -173,11 +173,11 @@ class Lease:
         return True
 
     def decide_if_held(self, offset: int, kind: int) -> bool:
-        """What happens without the user's word, and never against it. False: it is decided, or lost."""
+        """For automatic decisions, which never override the user's. False if it is decided already, or lost."""
         return self.is_held(offset) and self.decide(offset, kind)
 
     def decide_held(self, kind: int) -> int:
-        """Decide all that isn't yet (a renewal decides nothing); how many these were."""
+        """Decides all undecided records (a renewal isn't a decision); returns how many."""
         changed = self.count(HELD) if kind == RENEW else self.undecided
         if changed:
             self.translate(_HELD_TO[kind])
@@ -189,7 +189,7 @@ class Lease:
         self.translate(_ALL_TO_LOST)
 
     def send(self, start: int, stop: int) -> bytes:
-        """Take note that this part of the states goes out: its types, or one of them if all are the same."""
+        """Marks this part of the states as sent; returns its types, or just one if all are the same."""
         states = self.states
         types = bytes(states[start:stop])
         states[start:stop] = types.translate(_TO_SENT)
@@ -198,7 +198,7 @@ class Lease:
         return types[:1] if is_same else types
 
     def translate(self, changes: bytes) -> None:
-        """Many states at once; see `table`."""
+        """Changes many states at once; see `table`."""
         before = self.undecided
         self.states = self.states.translate(changes)
         less = before - self.undecided
@@ -206,7 +206,7 @@ class Lease:
             self._tally.add(-less)
 
     def accepted(self) -> Iterator[tuple[int, int, int]]:
-        """Offsets that the user accepted and nobody has confirmed: first, last, leader epoch."""
+        """Yields what the user accepted and no broker has confirmed: first offset, last offset, leader epoch."""
         for match in _ACCEPTED_RUN.finditer(self.states):
             start, end = match.span()
             first, last = self.first + start, self.first + end - 1
@@ -215,10 +215,10 @@ class Lease:
                     yield max(first, batch_first), min(last, batch_last), epoch
 
     def runs(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Where states are no lower and no higher: start and end of every such part."""
+        """Start and end index of every run of states from `low` to `high`."""
         return memory.runs_between(self.states, 0, len(self.states), low, high)
 
     def runs_within(self, first: int, last: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Of these offsets alone, which may reach beyond the lease."""
+        """The same within these offsets, which may extend beyond the lease."""
         start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
         return memory.runs_between(self.states, start, stop, low, high)

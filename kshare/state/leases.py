@@ -1,17 +1,16 @@
-"""How long records may be kept: deadlines, renewals, and what must not be handed out any more.
+"""When leases have to be renewed, released, or given up as expired.
 
-A lock runs from the moment the broker acquired, which is some time after the fetch was sent: so it is counted from
-there. The answer may be read much later, by a blocked event loop or after the machine was suspended. Records are in one
-of two places, and each has its own rule:
+A lock starts when the broker acquires, some time after the fetch was sent, so it is counted from the sending. The
+response may be read much later: the event loop may be blocked, or the machine suspended.
 
-    where             | after 2/3 of the lock              | when the lock is over
+    records are       | after 2/3 of the lock              | when the lock expires
     ------------------+------------------------------------+-------------------------------------------------------
-    waiting in a      | released, so that somebody else    | not handed out (rule 9)
-    buffer            | gets them                          |
-    in the user's     | renewed, if broker and group allow | lost: reported to the handler, left out of
-    hands             | it, until `longest_s` is over      | acknowledgements
+    waiting in the    | released, so that another consumer | not handed out (rule 9)
+    inbox             | gets them                          |
+    in the user's     | renewed, if broker and group allow | lost: reported to the user, left out of
+    hands             | it, for up to `longest_s` in all   | acknowledgements
 
-Decides what is to be renewed, to be released and is lost at a given time. Never sends anything; times are passed in.
+Decides what to renew, to release and to count as lost at a given time. Never sends anything; times are passed in.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from dataclasses import dataclass, field
 from kshare.state.lease import Lease
 
 RENEW_AFTER = 2 / 3
-"""Of the lock: late enough to cost little, early enough for a second try."""
+"""Fraction of the lock: late enough to cost little, early enough for a second attempt."""
 MARGIN = 0.05
-"""Of the lock, taken off its end: the acknowledgement will be under way for some of it."""
+"""Fraction of the lock, taken off its end: sending the acknowledgement takes some time, too."""
 
 
 @dataclass(slots=True)
@@ -37,21 +36,21 @@ class _Term:
     size: int
     handed_at: float | None = None
     tries: int = 0
-    """Renewals since the last that was confirmed."""
+    """Renewals sent since the last one that was confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be done now."""
+    """What to do now."""
 
     renew: list[Lease] = field(default_factory=list)
     release: list[Lease] = field(default_factory=list)
     capped: list[Lease] = field(default_factory=list)
-    """Kept so long that they are renewed no more; told once, before they are lost."""
+    """Leases that won't be renewed any more; reported once, before they are lost."""
 
 
 class LeaseKeeper:
-    """The terms of all leases of a consumer."""
+    """The deadlines of all leases of a consumer."""
 
     def __init__(self, *, can_renew: bool, longest_s: float) -> None:
         self.can_renew = can_renew
@@ -63,13 +62,13 @@ class LeaseKeeper:
         return len(self._terms)
 
     def add(self, lease: Lease, lock_s: float, since: float, size: int = 0) -> None:
-        """Acquired by a fetch that was sent then, with so many bytes; waits in a buffer until `hand_out`."""
+        """Acquired by a fetch sent at `since`, with `size` bytes of records; waits in the inbox until `hand_out`."""
         lease.deadline = since + lock_s * (1 - MARGIN)
         self._terms[id(lease)] = _Term(lease, since, lock_s, since + lock_s * RENEW_AFTER, size)
         self._size += size
 
     def size_held(self, most: int) -> int:
-        """Bytes of what is undecided; counted roughly, and not too low, while they are far fewer than `most`."""
+        """Bytes of undecided records. While far below `most` an upper bound is returned, which is cheaper."""
         if 4 * self._size < most:
             return self._size
         return sum(
@@ -79,14 +78,14 @@ class LeaseKeeper:
         )
 
     def on_suspended(self, seconds: float) -> None:
-        """The clock stood still for so long, and locks went on."""
+        """The machine was suspended: the clock stood still for so long, while locks ran on."""
         for term in self._terms.values():
             term.lease.deadline -= seconds
             term.since -= seconds
             term.next_look -= seconds
 
     def hand_out(self, lease: Lease, now: float) -> bool:
-        """The user wants it: False when its lock is over or it was given back meanwhile."""
+        """The user is about to get it; False if its lock has expired or it was released meanwhile."""
         term = self._terms.get(id(lease))
         if term is None or lease.deadline <= now:
             return False
@@ -94,19 +93,19 @@ class LeaseKeeper:
         return True
 
     def handed_at(self, lease: Lease) -> float | None:
-        """When the user got it; None while it waits, and when it isn't looked after."""
+        """When the user got it; None while it waits in the inbox, and for unknown leases."""
         term = self._terms.get(id(lease))
         return term.handed_at if term else None
 
     def remove(self, leases: Iterable[Lease]) -> None:
-        """Settled or lost: no more looking after."""
+        """Settled or lost: nothing more to time."""
         for lease in leases:
             term = self._terms.pop(id(lease), None)
             if term:
                 self._size -= term.size
 
     def on_renewed(self, lease: Lease, since: float) -> None:
-        """The broker has confirmed a renewal that was sent then."""
+        """The broker has confirmed a renewal that was sent at `since`."""
         term = self._terms.get(id(lease))
         if term:
             term.tries = 0
@@ -114,20 +113,20 @@ class LeaseKeeper:
             term.next_look = since + term.lock_s * RENEW_AFTER
 
     def on_not_renewed(self, lease: Lease) -> None:
-        """The broker won't: the lock runs its time."""
+        """The broker refused: the lock will expire in time."""
         term = self._terms.get(id(lease))
         if term:
             term.next_look = lease.deadline
 
     @property
     def wake_at(self) -> float:
-        """When there is something to do at the earliest: `due` has something to say, or a lock has run out."""
+        """The earliest time at which `due` returns something or a lock expires."""
         return min([term.next_look for term in self._terms.values()], default=math.inf)
 
     def due(self, now: float) -> Due:
         due = Due()
         looked_at = [term for term in self._terms.values() if term.next_look <= now]
-        # Lost otherwise than by its time, as what the broker gave us again: there is nothing to wake for any more.
+        # Lost for other reasons than time, such as redelivery to ourselves: nothing to wake up for any more.
         self.remove(term.lease for term in looked_at if term.lease.is_done)
         for term in looked_at:
             if term.lease.deadline > now:
@@ -147,5 +146,5 @@ class LeaseKeeper:
             due.renew.append(lease)
             term.tries += 1
             if term.tries == 1:
-                # not confirmed by then: try once more before the lock is over
+                # If it isn't confirmed by then, try once more before the lock expires.
                 term.next_look = (now + lease.deadline) / 2

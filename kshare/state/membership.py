@@ -1,35 +1,35 @@
-"""Membership: how one consumer becomes, stays and ceases to be a member of a share group.
+"""Membership: how one consumer joins a share group, stays in it and leaves it.
 
-All of it is one request, ShareGroupHeartbeat, sent to the group's coordinator. Its epoch says what it means: 0 joins,
--1 leaves, anything else repeats what the coordinator answered last. An answer may carry an assignment, which is always
-the whole of it; no assignment means that it hasn't changed. Only what changed is told, everything when joining. What
-isn't certain to have arrived is told again: a heartbeat that tells everything is answered with the assignment, so one
-that was lost with an answer is made good by the next.
+There is one request for all of this, ShareGroupHeartbeat, sent to the group's coordinator. Its epoch says what it
+means: 0 joins, -1 leaves, anything else repeats the coordinator's last response. A response may carry an assignment,
+always the complete one; without one, the assignment hasn't changed. Heartbeats carry the subscription only when it has
+changed, or when it isn't certain that the coordinator has received it. A heartbeat with the subscription is answered
+with the assignment, so an assignment that was lost with a response comes again with the next one.
 
     state    | event                                   | next     | effect
     ---------+-----------------------------------------+----------+------------------------------------------------
-    joining  | answer without error                    | stable   | Joined; asks again soon, for the assignment
-    joining  | FENCED_MEMBER_EPOCH                     | clearing | 4.1 still knows us, by an epoch that we don't
-    joining  | GROUP_MAX_SIZE_REACHED                  | joining  | GroupFull; again later, a place may become free
+    joining  | response without error                  | stable   | Joined; next heartbeat soon, for the assignment
+    joining  | FENCED_MEMBER_EPOCH                     | clearing | 4.1 still has us, with an epoch unknown to us
+    joining  | GROUP_MAX_SIZE_REACHED                  | joining  | GroupFull; tried again later
     joining  | GROUP_ID_NOT_FOUND                      | failed   | the name belongs to a group of another type
     clearing | heartbeat                               | clearing | leaves, to be able to join
-    clearing | answer, UNKNOWN_MEMBER_ID               | joining  |
-    stable   | answer without error                    | stable   | Assigned, if the assignment is another one
+    clearing | response, UNKNOWN_MEMBER_ID             | joining  |
+    stable   | response without error                  | stable   | Assigned, if the assignment has changed
     stable   | UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, | joining  | Lost; joins again at once under the same id
              | GROUP_ID_NOT_FOUND                      |          |
-    stable   | subscribe                               | stable   | told at once; then asks again soon
-    these 3  | NOT_COORDINATOR and its like, no answer | same     | looks for the coordinator after a pause
-    these 3  | another error that passes               | same     | again after a pause, each longer than the last
-    these 3  | an error that stays                     | failed   | Failed; permissions, versions, our own mistakes
-    any      | leave                                   | leaving  | left at once if no broker ever heard of us
+    stable   | subscribe                               | stable   | sent at once; next heartbeat soon
+    these 3  | NOT_COORDINATOR and such, no response   | same     | finds the coordinator after a pause
+    these 3  | another transient error                 | same     | tried again after ever longer pauses
+    these 3  | a permanent error                       | failed   | Failed: permissions, versions, our own mistakes
+    any      | leave                                   | leaving  | left at once if no broker can know of us
     leaving  | heartbeat                               | leaving  | leaves
-    leaving  | any answer, no answer                   | left     | the coordinator drops silent members by itself
-    any      | answer to a request that was given up   | same     | dropped
+    leaving  | any response, no response               | left     | the coordinator drops silent members by itself
+    any      | response to an abandoned request        | same     | dropped
 
-The coordinator is looked for before the first heartbeat, always: on a fresh cluster, asking for it is what makes it.
+The coordinator is always looked up before the first heartbeat: on a fresh cluster the lookup creates it.
 
-Decides when to speak with the coordinator, what to say and what its answer means. Never decides what to do with the
-assignment, and never how long silence may last: only an answer tells whether the group still counts us in.
+Decides when to contact the coordinator, what to send and what its response means. Never decides what to do with the
+assignment, nor how long the coordinator may be silent: only a response tells whether we are still a member.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between heartbeats when it isn't the coordinator who names them."""
+    """Seconds between heartbeats where the coordinator's own interval doesn't apply."""
 
     first_soon: float = 0.1
     longest_soon: float = 0.2
-    """Kafka assigns a second after the join: so one asks just after that, not just before."""
+    """Kafka assigns a second after the join: a heartbeat should come just after that, not just before."""
     soon_for: float = 4.0
-    """How long an assignment is asked for soon; where none comes, there may be more members than partitions."""
+    """How long to send frequent heartbeats for an assignment; with more members than partitions none may come."""
     first_pause: float = 0.1
     longest_pause: float = 2.0
     """Pauses after errors double up to this."""
@@ -88,32 +88,32 @@ USUAL_PACE = Pace()
 
 
 class Joined(NamedTuple):
-    """The coordinator counts us in."""
+    """The coordinator has accepted the member."""
 
     is_again: bool
 
 
 class Assigned(NamedTuple):
-    """The whole new assignment. Metadata may not know its topic ids yet; it isn't sent a second time."""
+    """The complete new assignment. Metadata may not know its topic ids yet; it isn't sent a second time."""
 
     partitions: Mapping[bytes, frozenset[int]]
 
 
 class Lost(NamedTuple):
-    """The group went on without us: the assignment is void. Share sessions, and what is acquired in them, live on."""
+    """The group has removed the member: its assignment is void. Share sessions and their locks live on."""
 
     error: BrokerError
 
 
 class GroupFull(NamedTuple):
-    """No place in the group; asked again at `retry_at`."""
+    """The group is full; tried again at `retry_at`."""
 
     error: BrokerError
     retry_at: float
 
 
 class Failed(NamedTuple):
-    """Nothing that waiting would heal."""
+    """A permanent error: retrying doesn't help."""
 
     error: BrokerError
 
@@ -129,7 +129,7 @@ Question = FindCoordinatorRequest | ShareGroupHeartbeatRequest
 
 
 class Membership:
-    """One member. `member_id` is a UUID in Kafka's base64 form; `jitter` stretches this member's pauses."""
+    """One member. `member_id` is a UUID in Kafka's base64 form; `jitter` scales this member's pauses."""
 
     def __init__(
         self,
@@ -146,14 +146,14 @@ class Membership:
         self.assignment: Mapping[bytes, frozenset[int]] = {}
         self.coordinator: Coordinator | None = None
         self.trouble: BrokerError | None = None
-        """What the coordinator last refused with, until it agrees to something."""
+        """The coordinator's last error, until it answers without one."""
         self._topics = _checked(topics)
         self._rack_id = rack_id
         self._pace = pace
         self._jitter = jitter
         self.member_epoch = _JOIN
         self._told: list[str] = []
-        self._is_certain = False  # that the coordinator has read what we told
+        self._is_certain = False  # that the coordinator has received the subscription
         self._under_way: Question | None = None
         self._due = float("-inf")
         self._failures = 0
@@ -162,17 +162,17 @@ class Membership:
         self._was_member = False
         self._may_be_known = False
 
-    # --- what to say
+    # --- what to send
 
     @property
     def wake_at(self) -> float | None:
-        """When there is something to send; None while an answer is awaited, and when all is over."""
+        """When there is something to send; None while a response is awaited, and after the end."""
         if self._under_way is not None or self.state in (State.LEFT, State.FAILED):
             return None
         return self._due
 
     def find_coordinator(self, now: float) -> FindCoordinatorRequest | None:
-        """Any broker can answer this."""
+        """The request to find the coordinator, for any broker."""
         if self.coordinator is not None or not self._is_due(now):
             return None
         request = FindCoordinatorRequest(coordinator_keys=[self.group_id])
@@ -180,7 +180,7 @@ class Membership:
         return request
 
     def next_heartbeat(self, now: float) -> ShareGroupHeartbeatRequest | None:
-        """For the coordinator; hand it back to `on_response` with its answer."""
+        """The next heartbeat, for the coordinator; pass it to `on_response` with its response."""
         if self.coordinator is None or not self._is_due(now):
             return None
         is_going = self.state in (State.LEAVING, State.CLEARING)
@@ -195,13 +195,13 @@ class Membership:
         return request
 
     def subscribe(self, topics: Iterable[str], now: float) -> None:
-        """Want these topics from now on, and no others."""
+        """Replaces the subscribed topics."""
         self._topics = _checked(topics)
         if self.state is State.STABLE and not self._failures and self._topics != self._told:
             self._due = now
 
     def leave(self, now: float) -> None:
-        """Go; doesn't wait for what is under way. Left when `state` says so, even if nobody answers."""
+        """Starts to leave, without waiting for a request under way. `state` becomes LEFT even if nobody answers."""
         if self.state is State.LEFT or not self._may_be_known:
             self.state = State.LEFT
         elif self.state is not State.LEAVING:
@@ -245,9 +245,9 @@ class Membership:
         return self._on_agreement(request.subscribed_topic_names, response, now)
 
     def on_no_answer(self, now: float) -> None:
-        """The connection ended, with a request under way or not, or the answer took too long.
+        """The connection ended, with or without a request under way, or a request timed out.
 
-        Whether the request was carried out is open, and the coordinator may be another one by now.
+        The request may have been carried out, and the coordinator may be another broker by now.
         """
         self.coordinator = None
         if self._under_way is not None:
@@ -267,7 +267,7 @@ class Membership:
         rows = response.assignment.topic_partitions if response.assignment else []
         if is_join or names not in (None, self._told):
             self._soon, self._soon_until = self._pace.first_soon, now + self._pace.soon_for
-        if rows and (is_join or names is None):  # else it may be an echo of what was assigned before
+        if rows and (is_join or names is None):  # else it may just repeat the previous assignment
             self._soon_until = now
         if names is not None:
             self._told, self._is_certain = names, True
@@ -279,7 +279,7 @@ class Membership:
         return events
 
     def _schedule(self, interval: float, now: float) -> None:
-        """After an agreement: at once with news of our own, soon while an assignment is expected, else as told."""
+        """After a success: at once if the topics changed, soon while an assignment is expected, else at `interval`."""
         pause = max(interval, self._pace.longest_soon)
         if self._topics != self._told:
             pause = 0.0
@@ -326,5 +326,7 @@ class Membership:
 def _checked(topics: Iterable[str]) -> list[str]:
     chosen = sorted(set(topics))
     if not chosen:
-        raise ConfigError("A member of a share group subscribes to at least one topic; to want none, leave.")
+        raise ConfigError(
+            "a member of a share group subscribes to at least one topic; to stop, leave the group"
+        )
     return chosen

@@ -1,16 +1,16 @@
-"""What a share session asks its broker next, or when to look again: made by `request_rules`, with numbers filled in.
+"""The next request of a share session, or when to check again: `request_rules`, with the numbers filled in.
 
     input                                  | output
     ---------------------------------------+--------------------------------------------------------------
-    `next(demand, now)`                    | a request, or None: there is nothing to ask now
-    `look_again(demand, now)`              | then: at which time, or with how few records undecided, there may be
+    `next(demand, now)`                    | a request, or None: there is nothing to send now
+    `look_again(demand, now)`              | after None: the time, or the number of undecided records, to retry at
     `settle(now)`, `end(now)`              | the last requests of a session: no more records
-    `on_answer(sent, answer, now)`         | nothing: what a fetch brought tells how long the next may wait
+    `on_answer(sent, answer, now)`         | nothing: a fetch's result tells how long the next one may wait
 
-Only while no request is under way (`ShareSession.under_way`). What goes into a request is under way from then on.
+May be called only while no request is under way (`ShareSession.under_way`); what goes into a request is under way then.
 
-Decides what is asked, when, for how much, and how long the broker may wait with the answer. Never sends anything, never
-looks at a clock, and knows nothing of who holds the records but what `Demand` says.
+Decides what to request, when, how much, and how long the broker may wait with its response. Never sends anything, never
+reads a clock, and knows of the holder of the records only what `Demand` says.
 """
 
 from __future__ import annotations
@@ -29,89 +29,89 @@ from kshare.state.session import Acks, Answer, FetchLimits, Sent, ShareSession
 AcquireMode = Literal["auto", "batches", "records"]
 
 IDLE_WAIT_MS = 500
-"""How long the broker may wait for records while no acknowledgement can be in need of leaving."""
+"""How long the broker may wait for records while there can't be anything to acknowledge."""
 BUSY_WAIT_MS = 25
-"""As short as it gets while records are in the user's hands: their acknowledgements wait behind this fetch."""
+"""The shortest wait while the user has records: their acknowledgements queue behind this fetch."""
 BUSY_SHARE = 0.25
-"""Of the time that the user spends on a record, or has let pass since anything was decided: an acknowledgement that
-comes so much later makes no difference."""
+"""Fraction of the user's time per record, or of the time since the last activity: an acknowledgement that is delayed by
+so little makes no difference."""
 LOCK_SHARE = 0.1
-"""Of the lock: it is counted from when a fetch is sent, so what a fetch waits is taken off it."""
+"""Fraction of the lock: it is counted from the sending of a fetch, so a fetch that waits shortens it."""
 LINGER_S = 0.05
-"""How long acknowledgements wait for others, or for a fetch to go along with, while there is more in hand."""
+"""How long acknowledgements wait for others, or for a fetch to ride on, while the user has more records."""
 GRACE_S = 0.005
-"""How long to wait for a user who has just been given all there was: most decide at once, and then a fetch may wait."""
+"""How long to wait for a user who has just got all there was: most decide at once, and then a fetch may wait."""
 STRICT_BELOW = 500
-"""Fetches for fewer records ask for exactly so many: a whole batch would be more than is got through soon."""
+"""Below so many records a fetch uses record-limit mode: a whole batch would be more than can be processed soon."""
 PLENTY = 500
-"""A fetch that brings as many, or half of what it asked for, has left more behind: the next won't wait."""
+"""After a fetch that returns as many, or half of what it asked for, the broker has more: the next won't wait."""
 LONGEST_S = 60.0
-"""To look again, whatever happens."""
+"""The longest time until the next check."""
 
 
 class Demand(Protocol):
-    """What whoever holds the records wants of this broker. Asked only for what matters; nothing changes meanwhile."""
+    """What the holder of the records wants from this broker. Doesn't change while a request is being planned."""
 
     @property
     def wants_more(self) -> bool: ...
     @property
     def room(self) -> int:
-        """For how many records more."""
+        """How many more records there is room for."""
         ...
 
     @property
     def room_in_bytes(self) -> int: ...
     @property
     def undecided(self) -> int:
-        """Records that are held, of all brokers."""
+        """How many records are held, from all brokers."""
         ...
 
     @property
     def few(self) -> int:
-        """With no more undecided, it is worth a fetch."""
+        """With this many undecided or fewer, a fetch is worthwhile."""
         ...
 
     @property
     def is_asked(self) -> bool:
-        """The user waits for more: whatever is undecided is in its hands."""
+        """The user is waiting for records, and so has all that are undecided."""
         ...
 
     @property
     def is_confirming(self) -> bool:
-        """Somebody waits for acknowledgements to be confirmed."""
+        """A task is waiting for acknowledgements to be confirmed."""
         ...
 
     @property
     def has_committed(self) -> bool:
-        """Somebody did, and may do so again any moment."""
+        """A task did so before, and may again at any moment."""
         ...
 
     @property
     def rate(self) -> float:
-        """Records a second of the user's time; 0 if nothing is known."""
+        """Records per second of the user's processing time; 0 if unknown."""
         ...
 
     @property
     def handed_at(self) -> float:
-        """When a batch reached the user last."""
+        """When the user last got a batch."""
         ...
 
     @property
     def leases_at(self) -> float:
-        """When leases have to be looked after next."""
+        """When leases have to be checked next."""
         ...
 
 
 class Later(NamedTuple):
-    """Nothing to ask before one of these, unless other partitions are wanted, or somebody begins to wait."""
+    """There is nothing to send until then, unless the assignment changes or a task starts to wait."""
 
     at: float
     undecided: int
-    """When no more than so many records are."""
+    """Or until no more than so many records are undecided."""
 
 
 class RequestPlanner:
-    """`books` has what the session holds, by partition, and is filled and emptied by others."""
+    """`books` holds the session's leases by partition; the caller adds and removes them."""
 
     def __init__(
         self,
@@ -129,9 +129,9 @@ class RequestPlanner:
         self._lock_s = math.inf
         self._brought_at = 0.0
         self._moved_at = 0.0
-        """When records of this broker came, or acknowledgements of them left, last."""
+        """When this broker last sent records, or was last sent acknowledgements."""
         self._decided_at: float | None = None
-        """Since when acknowledgements wait."""
+        """When the oldest waiting acknowledgement was decided."""
 
     # --- what is next
 
@@ -153,11 +153,11 @@ class RequestPlanner:
         return None
 
     def look_again(self, demand: Demand, now: float) -> Later:
-        """After `next` had nothing to ask."""
+        """After `next` returned None."""
         at = min(now + LONGEST_S, demand.leases_at)
         undecided = demand.few
         if self._decided_at is None:
-            # With the first decision, acknowledgements begin to wait.
+            # With the first decision, there is an acknowledgement to linger for.
             undecided = max(undecided, demand.undecided - 1)
         else:
             at = min(at, self._decided_at + LINGER_S)
@@ -166,12 +166,12 @@ class RequestPlanner:
         return Later(at, undecided)
 
     def settle(self, now: float) -> Sent | None:
-        """Whatever is decided, before the session ends. None: there is nothing more."""
+        """Acknowledges what is decided, before the session ends. None if there is nothing."""
         taken = self._take(self._books.values(), now)
         return self._session.acknowledge(taken) if taken else None
 
     def end(self, now: float) -> Sent:
-        """The last request: what isn't acknowledged by now is released by the broker."""
+        """The last request: the broker releases what isn't acknowledged by now."""
         return self._session.close(self._take(self._books.values(), now))
 
     def on_answer(self, sent: Sent, answer: Answer, now: float) -> None:
@@ -195,7 +195,7 @@ class RequestPlanner:
     def _situation(self, demand: Demand, decided: list[PartitionAcks], now: float) -> Situation:
         session = self._session
         wanted = session.wanted
-        return Situation(  # in the order of its fields: for each exchange twice, and names take time
+        return Situation(  # by position: this runs twice per exchange, and keywords take time
             bool(decided),
             bool(decided) and not self._books.keys() <= wanted,
             session.has_news,
@@ -210,13 +210,13 @@ class RequestPlanner:
         )
 
     def _grace_until(self, demand: Demand) -> float:
-        """Until when a fetch that may have to wait at the broker is put off."""
+        """Until when to put off a fetch that might have to wait at the broker."""
         if self.broker_has_more or not demand.undecided or demand.is_asked:
             return -math.inf
         return self._brought_at + GRACE_S
 
     def _ask(self, ask: Ask, demand: Demand, decided: list[PartitionAcks], now: float) -> Sent | None:
-        """None: there is nothing to acknowledge so."""
+        """None if there is nothing of this kind to acknowledge."""
         session, wanted = self._session, self._session.wanted
         if ask is Ask.RENEW:
             renewals = self._take(decided, now, renewals=True)
@@ -236,7 +236,7 @@ class RequestPlanner:
             if ranges:
                 taken[acks.partition] = ranges
         if taken and not renewals:
-            # What is decided from now on waits anew.
+            # The next decision starts a new linger time.
             self._decided_at = None
             self._moved_at = now
         return taken
@@ -252,7 +252,7 @@ class RequestPlanner:
         )
 
     def _wait_ms(self, demand: Demand, now: float, *, is_acknowledging: bool) -> int:
-        """How long the broker may wait for records: the sooner decisions may come, the shorter."""
+        """How long the broker may wait for records: shorter if decisions are expected soon."""
         longest = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s))))
         if not is_acknowledging and not any(acks.leases for acks in self._books.values()):
             return longest
@@ -261,6 +261,6 @@ class RequestPlanner:
         wait_s = BUSY_SHARE * max(1 / rate if rate else 0.0, quiet_s)
         wait = max(BUSY_WAIT_MS, int(1000 * min(1.0, wait_s)))
         if self.broker_has_more and rate:
-            # What the broker has may all be locked by what is in hand: then it is there when that has been decided.
+            # The in-flight window may be full of our own records: then the broker has more once these are decided.
             wait = min(wait, max(1, int(1000 * demand.undecided / rate)))
         return min(wait, longest)

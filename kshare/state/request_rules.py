@@ -17,11 +17,11 @@ A session has one request under way, so what goes first holds up the rest. The f
     records      | there is room for records, and the broker has more, or       | fetch
                  | nobody is about to decide what is in hand                    |
 
-Acknowledgements go along with a fetch. If no rule applies, there is nothing to ask. A rule whose acknowledgements turn
-out to be none is passed over.
+A fetch carries acknowledgements along. If no rule applies, there is nothing to send. A rule that turns out to have no
+acknowledgements to send is skipped.
 
-The table above is drawn from `RULES`, and a test compares them. Decides which rule applies to a situation; what the
-situation is, and what the request looks like, is for `request_planner`.
+The table above is generated from `RULES`, and a test compares them. Decides which rule applies to a situation;
+`request_planner` describes the situation and builds the request.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ class Ask(Enum):
     """What a rule asks for."""
 
     RENEW = "acknowledge: renewals"
-    """Of their own: a request that renews may do nothing else."""
+    """Separately: a request that renews may do nothing else."""
     SETTLE_UNASSIGNED = "acknowledge: of these"
     SETTLE = "acknowledge: all"
     FETCH = "fetch"
 
 
 class Situation(NamedTuple):
-    """All that the rules look at."""
+    """Everything that the rules depend on."""
 
     has_decided: bool = False
-    """Acknowledgements, renewals among them, are to be sent, and the session is open."""
+    """There are acknowledgements or renewals to send, and the session is open."""
     has_unassigned: bool = False
-    """Beside them, something is held of partitions that aren't wanted any more."""
+    """And some leases belong to partitions that aren't wanted any more."""
     has_changes: bool = False
-    """The broker has still to be told to add or to forget partitions."""
+    """The broker still has to add or to forget partitions."""
     forgets_all: bool = False
     """The session is open, and no partition is wanted any more."""
     has_room: bool = False
-    """Partitions are wanted, and more records of them."""
+    """Partitions are wanted, and there is room for more of their records."""
     is_awaited: bool = False
-    """Somebody waits for acknowledgements to be confirmed."""
+    """A task waits for acknowledgements to be confirmed."""
     is_refused: bool = False
-    """Refused acknowledgements are to be sent again, piece by piece."""
+    """Refused acknowledgements have to be sent again, part by part."""
     has_lingered: bool = False
-    """Acknowledgements have waited for others for as long as they should."""
+    """Acknowledgements have waited for others long enough."""
     broker_has_more: bool = False
-    """The last fetch left records behind: the next is answered at once."""
+    """The last fetch didn't return everything: the next is answered at once."""
     commits: bool = False
-    """The user has waited for a confirmation before, and may do so again any moment."""
+    """The user has waited for a confirmation before, and may again at any moment."""
     is_settled_soon: bool = False
-    """The user has just been given all there was, and most decide at once: see `GRACE_S`."""
+    """The user has just got all there was, and most decide at once: see `GRACE_S`."""
 
 
 class Rule(NamedTuple):
@@ -82,7 +82,7 @@ RULES = (
         Ask.RENEW,
         lambda now: now.has_decided,
     ),
-    # Along with a fetch, what they release would be acquired anew.
+    # Sent with a fetch, what they release would be acquired again.
     Rule(
         "unassigned",
         "partitions that aren't wanted any more have acknowledgements",
@@ -114,7 +114,7 @@ RULES = (
         Ask.SETTLE,
         lambda now: now.has_decided and now.has_lingered and not (now.broker_has_more and now.has_room),
     ),
-    # What rides on a fetch counts at once, but is confirmed only when the fetch is answered.
+    # Acknowledgements on a fetch are applied at once, but only confirmed when the fetch is answered.
     Rule(
         "confirmation",
         "acknowledgements would ride on a fetch that waits for records, and the user is one who commits",

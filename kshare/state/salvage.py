@@ -1,19 +1,19 @@
-"""After a refusal: which acknowledgements are sent again together.
+"""Bisection of refused acknowledgements: which are sent again together.
 
-A broker undoes all acknowledgements of a partition when one of them is refused, and doesn't say which one. So they are
-sent again in pieces, each alone:
+When a broker refuses one acknowledgement it rolls back all of the partition's, and doesn't say which one was refused.
+So they are sent again in parts, one part per request:
 
-    - A refused piece is cut in two: between leases while it has several (locks are mostly lost by whole leases), in the
-      middle of its records after that. Both halves are tried before either is cut again, so good records are settled
+    - A refused part is split in two: between leases if it has several (mostly whole leases lose their locks), otherwise
+      in the middle of its records. Both halves are tried before either is split again, so good records are settled
       early.
-    - The half refused last is finished first (depth first): at most two pieces are open for each halving.
-    - A piece that was refused so often, with no part of it ever confirmed, is given up as lost.
+    - The half that was refused last is finished first (depth first): at most two parts are open per split.
+    - A part that was refused too often, without any of it ever being confirmed, is given up as lost.
 
-How many requests that costs. A piece of n records of which none can be acknowledged is given up after
-2 * ceil(log2(n)) + 8 refusals, or after all 2n - 1 pieces where these are fewer: 28 for a lease of 1024 records.
-Wherever no more than four records of a piece are bad, those are found exactly, and all others are settled.
+The cost in requests: a part of n records of which none can be acknowledged is given up after
+2 * ceil(log2(n)) + 8 refusals, or after all 2n - 1 parts if these are fewer: 28 for a lease of 1024 records. If no more
+than four records of a part are bad, exactly those are found, and all others are settled.
 
-Decides the order of pieces and when to give up. Knows neither states nor outcomes, and sends nothing.
+Decides the order of parts and when to give up. Knows neither states nor outcomes, and sends nothing.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from collections.abc import Iterator, Sequence
 from kshare.state.lease import Lease
 
 Span = tuple[Lease, int, int]
-"""Of a lease: first and last offset."""
+"""A lease, and a first and last offset in it."""
 Run = tuple[Lease, int, int]
-"""Of a lease: first and last offset of records that were sent together, all of them."""
+"""A lease, and the first and last offset of consecutive records that were all sent together."""
 
 _PATIENCE = 8
-"""Refusals beyond the two of each halving: small pieces are looked through completely."""
+"""Refusals allowed beyond two per split: small parts are searched completely."""
 _RENEWALS_PATIENCE = 3
-"""Of renewals: the whole and both halves, which one lost record alone can't explain. The group may forbid renewing."""
+"""For renewals: the whole and both halves, which a single lost record can't explain. The group may forbid renewing."""
 
 
 class Piece:
-    """Acknowledgements that are sent together, and what came of its parts."""
+    """Acknowledgements that are sent together, and what became of their halves."""
 
     __slots__ = ("halves", "is_confirmed", "is_whole", "limit", "parent", "refusals", "spans")
 
@@ -43,14 +43,14 @@ class Piece:
         self.parent = parent
         self.limit = limit
         self.is_whole = is_whole
-        """Of its leases all that was refused together is in it."""
+        """It holds everything of its leases that was refused together."""
         self.refusals = 0
         self.is_confirmed = False
-        """Some part of it was."""
+        """Some of it was confirmed."""
         self.halves: tuple[Piece, ...] = ()
 
     def line(self) -> Iterator[Piece]:
-        """This, and the pieces that it is a part of."""
+        """This part, and those that it was split from."""
         piece: Piece | None = self
         while piece is not None:
             yield piece
@@ -58,7 +58,7 @@ class Piece:
 
 
 class Salvage:
-    """The open pieces of one partition, of renewals or of other acknowledgements."""
+    """The open parts of one partition, either of renewals or of other acknowledgements."""
 
     def __init__(self, *, of_renewals: bool) -> None:
         self._of_renewals = of_renewals
@@ -70,7 +70,7 @@ class Salvage:
         return bool(self._untried or self._refused)
 
     def next_piece(self) -> Piece | None:
-        """What is to be sent next."""
+        """What to send next."""
         if not self._untried and self._refused:
             self._untried += reversed(self._refused.pop().halves)
         return self._untried.pop() if self._untried else None
@@ -84,7 +84,7 @@ class Salvage:
             one.is_confirmed = True
 
     def on_refused(self, piece: Piece | None, runs: Sequence[Run]) -> tuple[bool, list[Span]]:
-        """These were sent, as this piece or for the first time. What is lost now, and whether whole leases are."""
+        """These were refused, as this part or for the first time. Returns whether leases are lost, and what is."""
         size = _size(runs)
         is_new = piece is None
         if piece is None:
@@ -99,12 +99,12 @@ class Salvage:
         if size == 1:
             return False, list(piece.spans)
         piece.halves = self._halves(piece, runs)
-        # One after another: what was refused first has waited longest.
+        # In order: what was refused first has waited longest.
         self._refused.insert(0 if is_new else len(self._refused), piece)
         return False, []
 
     def windows(self) -> dict[Lease, list[tuple[int, int]]]:
-        """Offsets that are in open pieces: by lease, first and last of each stretch, ascending."""
+        """First and last offsets of the open parts by lease, ascending."""
         found: dict[Lease, list[tuple[int, int]]] = {}
         for pieces in (self._untried, self._refused):
             for piece in pieces:
@@ -143,7 +143,7 @@ def _size(runs: Sequence[Run]) -> int:
 
 
 def _spans(runs: Sequence[Run]) -> Iterator[Span]:
-    """From the first to the last record of each lease."""
+    """Yields the range from the first to the last record of each lease."""
     at = 0
     while at < len(runs):
         lease, first, last = runs[at]
@@ -154,7 +154,7 @@ def _spans(runs: Sequence[Run]) -> Iterator[Span]:
 
 
 def _between_leases(runs: Sequence[Run]) -> tuple[Sequence[Run], Sequence[Run]]:
-    """Where one lease ends and another begins, as near to the middle as can be."""
+    """Splits between two leases, as close to the middle as possible."""
     half, before = _size(runs) / 2, 0
     best, distance = 0, half
     for at, (lease, first, last) in enumerate(runs):
@@ -172,4 +172,4 @@ def _in_the_middle(runs: Sequence[Run]) -> tuple[Sequence[Run], Sequence[Run]]:
             head = [*runs[:at], (lease, first, first + left - 1)] if left else runs[:at]
             return head, [(lease, first + left, last), *runs[at + 1 :]]
         left -= size
-    raise AssertionError("no fewer than two records are cut in two")
+    raise AssertionError("there are at least two records to split")

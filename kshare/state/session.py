@@ -1,18 +1,18 @@
-"""A share session: what one member and one broker believe of each other.
+"""A share session: the state that one member and one broker share.
 
-The broker keeps, for each member that fetches from it, a list of partitions and an epoch. Every request of the session
-carries the next epoch; at most one is under way. The session is the owner of every lock taken through it: when it ends,
-for whatever reason, the records acquired in it are released at once and are somebody else's.
+For each member that fetches from it, a broker keeps a list of partitions and an epoch. Every request of the session
+carries the next epoch; at most one is under way. The session owns every lock taken through it: when it ends, for
+whatever reason, the broker releases its records at once, and other members may get them.
 
     state   | event                                  | next   | effect
     --------+----------------------------------------+--------+---------------------------------------------
     closed  | fetch                                  | opening| epoch 0, all wanted partitions, no acknowledgements
-    opening | answer without error                   | open   | epoch 1
-    open    | fetch, acknowledge                     | open   | epoch + 1; only what changed is named
-    open    | close                                  | closed | epoch -1, acknowledgements may go along
-    any     | error in the answer as a whole         | closed | reset: everything acquired is lost
+    opening | response without error                 | open   | epoch 1
+    open    | fetch, acknowledge                     | open   | epoch + 1; only changed partitions are named
+    open    | close                                  | closed | epoch -1, may carry acknowledgements
+    any     | top-level error in the response        | closed | reset: everything acquired is lost
     any     | connection lost, request timed out     | closed | the same
-    any     | answer to a request from before a reset| same   | dropped
+    any     | response to a request before a reset   | same   | dropped
 
 Decides which partitions a request names and which epoch it carries. Never decides what to acknowledge, how much to
 fetch, or when; never looks into records.
@@ -38,14 +38,14 @@ from kshare.state.lease import Partition
 OPENING, CLOSING = 0, -1
 _HIGHEST_EPOCH = 2**31 - 1
 MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
-"""Only with these errors does a broker fill in where the leader is now."""
+"""Only with these errors does a broker say where the leader is now."""
 
 
 _NOTHING: Mapping[Partition, int] = MappingProxyType({})
 
 
 class AckRange(NamedTuple):
-    """Offsets with their outcome: one type for all of them, or one each."""
+    """Offsets with their acknowledgement types: one for all of them, or one for each."""
 
     first: int
     last: int
@@ -56,7 +56,7 @@ Acks = Mapping[Partition, Sequence[AckRange]]
 
 
 class FetchLimits(NamedTuple):
-    """How much a fetch may bring, and how long the broker may wait for it."""
+    """How much a fetch may return, and how long the broker may wait for it."""
 
     max_records: int
     batch_size: int
@@ -68,16 +68,16 @@ class FetchLimits(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A request under way: to be handed back with its answer."""
+    """A request under way: to be passed to `on_answer` with its response."""
 
     request: ShareFetchRequest | ShareAcknowledgeRequest
     acks: Acks
     names: frozenset[Partition]
-    """Partitions that the broker has in the session once it has read the request."""
+    """Partitions that are in the broker's session once it has read the request."""
 
 
 class Leader(NamedTuple):
-    """Where a broker says that a partition lives now."""
+    """A partition's current leader, as a broker reports it."""
 
     partition: Partition
     node: int
@@ -85,18 +85,18 @@ class Leader(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an answer says, sorted by who wants to know."""
+    """The content of a response."""
 
     error: int = 0
-    """Of the request as a whole: the session was reset, and nothing below is filled in."""
+    """The top-level error: the session was reset, and nothing below is filled in."""
     message: str | None = None
     acknowledged: Mapping[Partition, int] = _NOTHING
-    """Error code, 0 for success, of each partition that the request acknowledged and the answer speaks of."""
+    """Error code, 0 for success, of each acknowledged partition that the response mentions."""
     unanswered: frozenset[Partition] = frozenset()
-    """Acknowledged partitions of which the answer says nothing: their outcome is open."""
+    """Acknowledged partitions that the response doesn't mention: their outcome is open."""
     acquired: Sequence[tuple[Partition, PartitionData]] = ()
     unexpected: Sequence[Partition] = ()
-    """Partitions that aren't in the session, or come twice: what is said of them is damage, and left out."""
+    """Partitions that aren't in the session, or appear twice: damage, which is ignored."""
     failed: Mapping[Partition, int] = _NOTHING
     """Partitions that couldn't be fetched from, with their error code."""
     leaders: Sequence[Leader] = ()
@@ -118,12 +118,12 @@ class ShareSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether acknowledgements can go out: never with the request that opens it."""
+        """Whether acknowledgements can be sent: the request that opens the session can't carry any."""
         return self._epoch != OPENING
 
     @property
     def under_way(self) -> Sent | None:
-        """The request that the broker hasn't answered yet: nobody else remembers it."""
+        """The request that the broker hasn't answered yet; the only place that remembers it."""
         return self._under_way
 
     @property
@@ -132,15 +132,15 @@ class ShareSession:
 
     @property
     def has_news(self) -> bool:
-        """Whether the broker has still to be told to add or to forget partitions."""
+        """Whether the broker still has to add or to forget partitions."""
         return self._wanted != self._named
 
     def want(self, partitions: Iterable[Partition]) -> None:
-        """The partitions to fetch from on this broker, all of them."""
+        """Replaces the partitions to fetch from this broker."""
         self._wanted = frozenset(partitions)
 
     def fetch(self, limits: FetchLimits, acks: Acks) -> Sent:
-        """Ask for records. Naming a partition only to acknowledge it adds it too, so it is forgotten the next time."""
+        """Asks for records. Acknowledging a partition adds it to the session, so the next fetch forgets it again."""
         self._check(acks)
         added = self._wanted - self._named
         forgotten = self._named - self._wanted - acks.keys()
@@ -177,23 +177,23 @@ class ShareSession:
         return self._send(request, acks, (self._named - forgotten) | added | acks.keys())
 
     def acknowledge(self, acks: Acks, *, is_renewing: bool = False) -> Sent:
-        """Acknowledge without asking for records; the only way to renew that costs the broker no fetch."""
+        """Acknowledges without asking for records; renews without the cost of a fetch."""
         return self._send(
             self._acknowledgement(acks, self._epoch, is_renewing), acks, self._named | acks.keys()
         )
 
     def close(self, acks: Acks) -> Sent:
-        """The last request: what it doesn't acknowledge is released by the broker."""
+        """The last request: the broker releases what it doesn't acknowledge."""
         return self._send(self._acknowledgement(acks, CLOSING, False), acks, frozenset())
 
     def reset(self) -> None:
-        """The session is over, on the broker's word or because nothing is known of it: all it acquired is lost."""
+        """The session has ended, or its state is unknown: everything it acquired is lost."""
         self._epoch = OPENING
         self._named = frozenset()
         self._under_way = None
 
     def on_answer(self, sent: Sent, response: ShareFetchResponse | ShareAcknowledgeResponse) -> Answer:
-        """Take note of what the broker says."""
+        """Takes the response to `sent`, and returns its content."""
         if sent is not self._under_way:
             return Answer()  # to a request from before a reset: nothing of it counts
         self._under_way = None
@@ -298,5 +298,5 @@ def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Ans
 
 
 def _known(leader: Leader) -> list[Leader]:
-    """A broker that doesn't know the new leader either says -1."""
+    """Empty if the broker doesn't know the new leader either: it says -1 then."""
     return [leader] if leader.node >= 0 and leader.epoch >= 0 else []

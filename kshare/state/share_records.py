@@ -1,20 +1,20 @@
-"""What `__share_group_state` says, folded: the present state of each share-partition, out of snapshots and updates.
+"""The current state of each share-partition, from the snapshots and updates in `__share_group_state`.
 
-The topic holds a record for every change that the share coordinator makes durable. Keys say which share-partition it
-is about and of which kind the record is:
+The topic holds a record for every change that the share coordinator persists. The key says which share-partition and
+which kind of record it is:
 
-    record                              | what is known afterwards
+    record                              | state afterwards
     ------------------------------------+----------------------------------------------------------------------
-    snapshot                            | what it says, and nothing else
-    update on the snapshot that is known| as before, with its ranges laid over, cut off before its start offset
-    update on another snapshot          | as before: it belongs to a snapshot that was superseded, or never read
-    tombstone                           | nothing
-    another kind, or nonsense           | as before
+    snapshot                            | that of the snapshot
+    update on the known snapshot        | as before, with its ranges merged in, cut off at its start offset
+    update on another snapshot          | as before: that snapshot was superseded, or never read
+    tombstone                           | none
+    another kind, or not decodable      | as before
 
-Where two records speak of the same offset, the one with more deliveries is right, and among equals the later of the
-states: updates may come to the log in another order than the deliveries they tell of.
+Where two records cover the same offset, the higher delivery count wins, and then the higher state: updates may be
+written in another order than the deliveries that they describe.
 
-Decides what a record means. Never reads one from anywhere. Locks are not in here: acquired records are never stored.
+Decides what a record means, never where it comes from. Has no locks: acquired records are never stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, Share
 
 TOPIC = "__share_group_state"
 UNDECIDED = -1
-"""As a start offset: nobody has said yet where the share-partition begins."""
+"""As a start offset: the group's start in this partition isn't initialized yet."""
 
 _VERSION = struct.Struct(">h")
 _KEYS: dict[int, type[ShareSnapshotKey] | type[ShareUpdateKey]] = {0: ShareSnapshotKey, 1: ShareUpdateKey}
@@ -47,11 +47,11 @@ class Delivery(IntEnum):
 
 
 SETTLED = frozenset({Delivery.ACKNOWLEDGED, Delivery.ARCHIVED})
-"""Nobody gets these records again."""
+"""These records are never delivered again."""
 
 
 class SharePartition(NamedTuple):
-    """Whose state it is."""
+    """Identifies a share-partition."""
 
     group: str
     topic_id: bytes
@@ -64,7 +64,7 @@ class StateRange(NamedTuple):
     first: int
     last: int
     state: int
-    """A Delivery, or the bare number of a state that is newer than this."""
+    """A Delivery, or the number of a state that this version doesn't know."""
     deliveries: int
 
     @property
@@ -82,23 +82,23 @@ class StateRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """What is known of one share-partition. Offsets in no range are available and were never delivered."""
+    """The stored state of one share-partition. Offsets in no range are available and were never delivered."""
 
     start_offset: int
-    """All before it is settled; UNDECIDED if nobody has said."""
+    """Everything before it is settled; may be UNDECIDED."""
     ranges: tuple[StateRange, ...]
-    """Ascending, without overlaps; neighbours that say the same are one."""
+    """Ascending, without overlaps; equal neighbours are merged."""
     state_epoch: int
-    """Counts how often the group's offsets were set anew."""
+    """Counts how often the group's offsets were reset."""
     leader_epoch: int
     snapshot_epoch: int
     complete_count: int
-    """Settled records behind the start offset; -1 where the broker doesn't say (before Kafka 4.2)."""
+    """Settled records after the start offset; -1 if the broker doesn't store that (before Kafka 4.2)."""
     updates: int = 0
     """Updates since the snapshot."""
 
     def covering(self, first: int, last: int) -> Iterator[StateRange]:
-        """All of first..last in order: what is stored, and between it what was never delivered."""
+        """All of first..last in order: the stored ranges, and those between them that were never delivered."""
         at = max(first, self.start_offset, 0)
         for each in self.ranges[bisect_left(self.ranges, at, key=_last) :]:
             if each.first > last:
@@ -112,11 +112,11 @@ class ShareState:
             yield StateRange(at, last, Delivery.AVAILABLE, 0)
 
     def open_ranges(self, end: int) -> Iterator[StateRange]:
-        """From the start offset up to, not including, `end`: what isn't settled."""
+        """The unsettled ranges from the start offset up to, not including, `end`."""
         return (each for each in self.covering(self.start_offset, end - 1) if not each.is_settled)
 
     def first_open(self, offset: int = 0) -> int:
-        """The first offset from `offset` on that isn't settled: brokers store a new start with the next change."""
+        """The first unsettled offset from `offset` on: brokers store a new start only with the next change."""
         at = max(offset, self.start_offset, 0)
         for each in self.ranges[bisect_left(self.ranges, at, key=_last) :]:
             if each.first > at or not each.is_settled:
@@ -126,13 +126,13 @@ class ShareState:
 
     @property
     def window_end(self) -> int:
-        """One behind the last offset of which anything is stored: it was delivered at least once."""
+        """One after the last offset with a stored state, which was delivered at least once."""
         return self.ranges[-1].last + 1 if self.ranges else self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One record, read: what it says, and what it changed."""
+    """One record, with the states before and after it."""
 
     where: SharePartition
     message: ShareSnapshotValue | ShareUpdateValue | None
@@ -142,18 +142,18 @@ class Told:
 
     @property
     def is_applied(self) -> bool:
-        """False for an update of another snapshot."""
+        """False for an update on another snapshot."""
         return not isinstance(self.message, ShareUpdateValue) or self.after is not self.before
 
 
 class ShareStates:
-    """The fold: feed it the records of a partition of the topic in their order."""
+    """Builds the states from the records of one partition of the topic, passed in order."""
 
     def __init__(self) -> None:
         self.states: dict[SharePartition, ShareState] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> Told | None:
-        """Takes a record in; None if it is none that this knows."""
+        """Applies a record; None if it isn't one of a known kind."""
         where, kind = _read_key(key)
         if where is None:
             return None
@@ -187,7 +187,7 @@ def _read_key(key: bytes | None) -> tuple[SharePartition | None, type[Message] |
 def _read_value(
     kind: type[Message] | None, value: bytes | None
 ) -> ShareSnapshotValue | ShareUpdateValue | None:
-    """None for nothing, for nonsense, and for a version that is newer than this."""
+    """None if there is none, if it can't be decoded, and for unknown versions."""
     if value is None or len(value) < _VERSION.size or _VERSION.unpack_from(value)[0] != 0:
         return None
     try:
@@ -222,7 +222,7 @@ def _updated(state: ShareState, value: ShareUpdateValue) -> ShareState:
 
 
 def ranges_said(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
-    """As they stand in the record."""
+    """The ranges in the record."""
     return [
         StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
         for one in value.state_batches
@@ -230,7 +230,7 @@ def ranges_said(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange
 
 
 def laid_over(known: Sequence[StateRange], said: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
-    """What holds once `said` is known too; nothing before `start`."""
+    """`known` with `said` merged in, without anything before `start`."""
     ranges = list(known)
     for one in said:
         if one.first <= one.last:
@@ -243,7 +243,7 @@ def laid_over(known: Sequence[StateRange], said: Iterable[StateRange], start: in
 
 
 def _lay(ranges: list[StateRange], new: StateRange) -> None:
-    """Changes only the neighbourhood of `new`, for there may be thousands of ranges and thousands of updates."""
+    """Touches only the ranges around `new`: there may be thousands of ranges and thousands of updates."""
     low = bisect_left(ranges, new.first - 1, key=_last)
     high = low
     pieces: list[StateRange] = []

@@ -92,7 +92,7 @@ class _Asker:
             await self._stream.send(bytes(frame))
             return decode_response(answer, version, await self._next_frame())[1]
         except DecodeError as error:
-            raise ConnectionLost(f"{self._peer} sent what is no answer: {error}") from None
+            raise ConnectionLost(f"{self._peer} sent an invalid response: {error}") from None
         except Exception as error:
             raise lost(error, self._peer) from error
 

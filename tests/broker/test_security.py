@@ -97,7 +97,7 @@ async def test_a_consumer_that_doesnt_log_in_is_told_at_once() -> None:
     async with Broker(topics={"t": 1}, users=USERS) as broker:
         with (
             anyio.fail_after(DEADLINE_S),
-            pytest.raises(ConnectionLost, match="asks for SASL, set sasl_mechanism"),
+            pytest.raises(ConnectionLost, match="requires SASL, set sasl_mechanism"),
         ):
             async with ShareConsumer(broker.bootstrap, group="g", topics=["t"]):
                 await anyio.sleep_forever()

@@ -135,11 +135,11 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
     "wrong password": ({"sasl_password": WRONG}, f"SCRAM-SHA-512 as {USER} was refused"),
     "unknown user": ({"sasl_username": "mallory"}, "SCRAM-SHA-512 as mallory was refused"),
     "no login": (PLAIN | {"security_protocol": "SSL", "ssl_ca_location": "CA"}, "set sasl_mechanism"),
-    "wrong authority": ({"ssl_ca_location": "STRANGER"}, "isn't signed by an authority that we believe"),
+    "wrong authority": ({"ssl_ca_location": "STRANGER"}, "isn't signed by an authority that we trust"),
     "no such authority": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
     "plain at a TLS port": (
         PLAIN | {"security_protocol": "PLAINTEXT"},
-        "if its listener asks for TLS or SASL, set tls",
+        "if its listener requires TLS or SASL, set tls",
     ),
     "nobody listens": ({"bootstrap_servers": "NOBODY"}, "connection refused"),
     "a web server": (

@@ -118,7 +118,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
         ({"consumer_timeout_ms": 100}, "consumer_timeout_ms: leave it out .*move_on_after"),
         ({"debug": "all"}, "set the level of the loggers"),
         ({"fetch.min.bytes": 1}, "fetches adapt"),
-        ({"ssl.ca.location": "/ca.pem"}, r"ca_file is of no use without TLS: add tls=True"),
+        ({"ssl.ca.location": "/ca.pem"}, r"ca_file has no effect without TLS: add tls=True"),
         ({"ssl.ca.locatoin": "/ca.pem"}, r"did you mean ssl.ca.location\?"),
     ],
 )

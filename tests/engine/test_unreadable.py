@@ -72,13 +72,13 @@ async def test_an_answer_that_cannot_be_decoded_is_told_by_name_and_raised_when_
                 with pytest.raises(DecodeError):
                     await anext(aiter(source))
             assert str(raised.value).startswith(
-                f"the answer of {cluster.bootstrap} to ShareFetch v2 can't be "
+                f"the response of {cluster.bootstrap} to ShareFetch v2 can't be "
             )
             assert "records" in str(raised.value)
             assert cluster.topics["a"].deliveries == [ENOUGH], "and not as many as archive it"
     first, last = (record for record in caplog.records if "can't be decoded" in record.message)
     assert (first.levelname, last.levelname) == ("WARNING", "ERROR")
-    assert first.message.startswith(f"node 1: the answer of {cluster.bootstrap} to ShareFetch v2")
+    assert first.message.startswith(f"node 1: the response of {cluster.bootstrap} to ShareFetch v2")
 
 
 @in_both_loops
@@ -189,7 +189,7 @@ def test_it_goes_on_when_there_are_three_within_half_a_minute() -> None:
     for number in range(ENOUGH - 1):
         often.note(error, "node 1", float(number))
     often.note(ConnectionLost("gone"), "node 1", 3.0)
-    lost = ConnectionLost("sent what is no answer")
+    lost = ConnectionLost("sent an invalid response")
     lost.__cause__ = error
     with pytest.raises(ConnectionLost, match="no answer"):
         often.note(lost, "node 1", 4.0)

@@ -141,7 +141,7 @@ async def test_tls(secure: Cluster, tmp_path: Path) -> None:
         await get_in(settings(secure, Listener.TLS, host, **believed(secure)))
     stranger = Authority(tmp_path)
     text = await refusal(settings(secure, Listener.TLS, tls=True, ca_file=stranger.certificate))
-    assert "isn't signed by an authority that we believe" in text
+    assert "isn't signed by an authority that we trust" in text
     text = await refusal(settings(secure, Listener.TLS, "127.1", **believed(secure)))
     assert "is for another name" in text
     await get_in(settings(secure, Listener.TLS, "127.1", check_hostname=False, **believed(secure)))
@@ -161,13 +161,13 @@ async def test_mutual_tls(secure: Cluster, tmp_path: Path) -> None:
 
 async def test_wrong_doors(secure: Cluster) -> None:
     text = await refusal(settings(secure, Listener.SASL_PLAINTEXT), ConnectionLost)
-    assert "if its listener asks for SASL, set sasl_mechanism" in text
+    assert "if its listener requires SASL, set sasl_mechanism" in text
     text = await refusal(settings(secure, Listener.PLAINTEXT, **user("PLAIN")))
     assert "no SASL on this listener" in text
     text = await refusal(settings(secure, Listener.TLS), ConnectionLost)
     assert "add tls=True" in text
     text = await refusal(settings(secure, Listener.PLAINTEXT, **believed(secure)), ConnectionLost)
-    assert "is its listener one for TLS?" in text
+    assert "does its listener use TLS?" in text
 
 
 async def test_share_groups_switched_off(secure: Cluster) -> None:

@@ -76,11 +76,11 @@ def test_what_prometheus_scrapes() -> None:
         ("fetched_records_total", {}, 12),
         ("fetched_bytes_total", {}, 900),
         ("acquired_records_total", {"topic": "orders", "redelivered": "yes"}, 2),
-        ("acknowledged_records_total", {"topic": "orders", "word": "accept"}, 10),
-        ("acknowledged_records_total", {"topic": "orders", "word": "reject"}, 1),
+        ("acknowledged_records_total", {"topic": "orders", "ack_type": "accept"}, 10),
+        ("acknowledged_records_total", {"topic": "orders", "ack_type": "reject"}, 1),
         ("unacknowledged_records_total", {"topic": "orders", "error": "INVALID_RECORD_STATE"}, 12),
         ("unacknowledged_records_total", {"topic": "orders", "error": "open"}, 12),
-        ("hand_to_acknowledged_duration_seconds_sum", {"topic": "orders"}, 0.3),
+        ("processing_duration_seconds_sum", {"topic": "orders"}, 0.3),
         ("lost_records_total", {"topic": "orders", "why": "expired"}, 6),
         ("sessions_ended_total", {"why": "ConnectionLost"}, 1),
         ("rebalances_total", {}, 2),
@@ -109,7 +109,7 @@ def test_what_opentelemetry_exports() -> None:
     assert found["kshare.fetched.records", ()] == 12
     assert found["kshare.assigned.partitions", ()] == 1
     assert found["kshare.request.duration", (("api", "ShareFetch"),)] == pytest.approx(3.02)
-    assert found["kshare.acknowledged.records", (("topic", "orders"), ("word", "accept"))] == 10
+    assert found["kshare.acknowledged.records", (("ack_type", "accept"), ("topic", "orders"))] == 10
     assert {name for name, _ in found} == {f"kshare.{metric.name}" for metric in METRICS}
     provider.shutdown()
 

@@ -63,11 +63,9 @@ async def test_asks_in_the_highest_common_version() -> None:
         assert connection.supports(MetadataRequest) == (2, 9)
         assert connection.version_for(MetadataRequest) == 9
         assert connection.supports(FindCoordinatorRequest) is None
-        with pytest.raises(
-            Unsupported, match=r"FindCoordinator v90 to v99, kshare speaks v0 to v6.*upgrade kshare"
-        ):
+        with pytest.raises(Unsupported, match=r"FindCoordinator v90 to v99, kshare v0 to v6.*upgrade kshare"):
             await connection.ask(FindCoordinatorRequest())
-        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+        with pytest.raises(Unsupported, match="doesn't support ListOffsets"):
             await connection.ask(ListOffsetsRequest())
         with pytest.raises(EncodeError):
             await connection.ask(MetadataRequest(7))  # type: ignore[arg-type]
@@ -134,7 +132,7 @@ async def test_each_asker_gets_its_own_answer() -> None:
     [
         (struct.pack(">i", -1), "frame of -1 bytes announced"),
         (struct.pack(">i", 70_000) + b"x" * 10, "frame of 70000 bytes announced, 65536 are allowed"),
-        (struct.pack(">i", 2) + b"xx", "no room for its correlation id"),
+        (struct.pack(">i", 2) + b"xx", "too short for a correlation id"),
         (struct.pack(">ii", 4, 12345), "12345 belongs to no request under way"),
         (struct.pack(">ii", 4, -5), "-5 belongs to no request under way"),
     ],
@@ -221,7 +219,7 @@ async def test_hung_up_on_at_the_first_request() -> None:
         await talk.request(MetadataRequest)
 
     async with peer(script) as address, connected(settings(address)) as connection:
-        with pytest.raises(ConnectionLost, match="if its listener asks for SASL, set sasl_mechanism"):
+        with pytest.raises(ConnectionLost, match="if its listener requires SASL, set sasl_mechanism"):
             await connection.ask(MetadataRequest([]))
 
 
@@ -262,7 +260,7 @@ async def test_long_silence_ends_it() -> None:
         assert connection.is_open
         with pytest.raises(RequestTimedOut):
             await connection.ask(MetadataRequest([]), timeout=1.5)
-        with pytest.raises(ConnectionLost, match="owes an answer and has been silent"):
+        with pytest.raises(ConnectionLost, match="owes a response and has been silent"):
             await connection.ask(MetadataRequest([]))
 
 
@@ -473,7 +471,7 @@ async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() 
         with pytest.raises(EncodeError):
             await connection.wait_for_reply(unfit)
         unknown = send(connection, ListOffsetsRequest(), until(0, []))
-        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+        with pytest.raises(Unsupported, match="doesn't support ListOffsets"):
             await connection.wait_for_reply(unknown)
         await connection.aclose()
         assert not connection.is_free
@@ -532,7 +530,7 @@ async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:
             await converse(connection, coordinator("0"), fail)
         with pytest.raises(EncodeError):
             await converse(connection, coordinator("0"), lambda _: FindCoordinatorRequest(key=7))  # type: ignore[arg-type]
-        with pytest.raises(Unsupported, match="doesn't know ListOffsets"):
+        with pytest.raises(Unsupported, match="doesn't support ListOffsets"):
             await converse(connection, coordinator("0"), lambda _: ListOffsetsRequest())
         assert (await connection.ask(coordinator("on"))).host == "on"
 

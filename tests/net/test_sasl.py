@@ -1,4 +1,4 @@
-"""SASL against scripted peers: tokens, authenticating anew in time, refusals, and that secrets stay secret."""
+"""SASL against scripted peers: tokens, re-authenticating in time, refusals, and that secrets stay secret."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ async def test_a_mechanism_that_is_refused(answer: SaslHandshakeResponse, says: 
     [
         (PLAIN, [SaslAuthenticateResponse(REFUSED, "wrong: hush")], "wrong: ***"),
         (PLAIN, [SaslAuthenticateResponse(REFUSED, None)], "SASL_AUTHENTICATION_FAILED"),
-        (PLAIN, [SaslAuthenticateResponse(auth_bytes=b"more")], "came to no end"),
+        (PLAIN, [SaslAuthenticateResponse(auth_bytes=b"more")], "did not complete"),
         (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"e=unknown-user")], "(e=unknown-user)"),
-        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"\xff\x00")], "answered wrongly"),
-        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=other,s=AAAA,i=1")], "answered wrongly"),
-        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"")], "answered wrongly"),
-        (bearer(lambda: "hush"), [SaslAuthenticateResponse(auth_bytes=b"{}")] * 20, "came to no end"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"\xff\x00")], "got an invalid response"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=other,s=AAAA,i=1")], "got an invalid response"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"")], "got an invalid response"),
+        (bearer(lambda: "hush"), [SaslAuthenticateResponse(auth_bytes=b"{}")] * 20, "did not complete"),
     ],
 )
 async def test_a_refusal_and_nonsense(
@@ -262,7 +262,7 @@ async def test_silent_anew() -> None:
     ):
         with anyio.fail_after(20):
             await connection.wait_closed()
-        assert "didn't let us authenticate anew in time" in str(connection.why_closed)
+        assert "timed out" in str(connection.why_closed)
 
 
 async def test_cancelled_at_each_await_nothing_is_left() -> None:

@@ -80,7 +80,7 @@ async def test_an_authority_that_is_not(authority: Authority) -> None:
     async with peer(polite, context=authority.context("127.0.0.1")) as address:
         problem = await refusal(settings(address, tls=True))
         assert isinstance(problem, AuthenticationFailed)
-        assert "isn't signed by an authority that we believe" in str(problem)
+        assert "isn't signed by an authority that we trust" in str(problem)
         assert "ca_file" in str(problem)
 
 
@@ -116,7 +116,7 @@ async def test_files_that_are_of_no_use(authority: Authority, tmp_path: Path) ->
     files = {"cert_file": cert, "key_file": key}
     for options, says in (
         ({"ca_file": tmp_path / "nowhere"}, "nowhere can't be read: No such file"),
-        ({"ca_file": junk}, "no certificates in PEM form"),
+        ({"ca_file": junk}, "no certificates in PEM format"),
         ({"cert_file": tmp_path / "nowhere"}, "can't be read: No such file"),
         (files, "if the key is encrypted, add key_password"),
         (files | {"key_password": "quiet"}, "can't be used"),

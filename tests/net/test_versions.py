@@ -77,7 +77,7 @@ async def test_an_answer_that_is_none() -> None:
     async with peer(script) as address:
         problem = await refusal(settings(address))
         assert isinstance(problem, ConnectionLost)
-        assert "its answer can't be read" in str(problem)
+        assert "its response can't be decoded" in str(problem)
 
 
 async def test_a_peer_that_never_answers() -> None:
@@ -117,7 +117,7 @@ async def test_a_broker_without_share_groups(missing: type[ShareFetchRequest]) -
 
 async def test_a_broker_with_another_version_of_share_groups() -> None:
     text = await told(versions_answer(RANGES | {ShareFetchRequest.API_KEY: (0, 0)}))
-    assert "speaks ShareFetch v0, kshare speaks v1 to v2" in text
+    assert "supports ShareFetch v0, kshare v1 to v2" in text
     assert "upgrade the broker" in text
     text = await told(versions_answer(RANGES | {ShareFetchRequest.API_KEY: (7, 8)}))
     assert "v7 to v8" in text

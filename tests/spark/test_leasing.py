@@ -150,7 +150,7 @@ def test_lost_locks_are_said_to_be_lost(broker: Broker) -> None:
             with pytest.raises(LeaseLost):
                 held.dataframe()
 
-    with pytest.raises(LeaseLost, match="10 of 10 records that were leased are lost"):
+    with pytest.raises(LeaseLost, match="10 of 10 leased records are lost"):
         work()
     assert backlog(broker, "lost") == list(range(10))
 
@@ -165,7 +165,7 @@ def test_tokens_carry_the_options_and_nonsense_is_refused(broker: Broker) -> Non
         )
         assert (more.delivery_count, more.include_headers) == (True, False)
     for nonsense in ("", "nonsense", held._given["group"]):
-        with pytest.raises(ConfigError, match="this is no lease's token"):
+        with pytest.raises(ConfigError, match="this is not the token of a lease"):
             lease_reader(nonsense, {})
     with pytest.raises(ConfigError, match="max_records must be from 1"):
         lease(NO_SPARK, given, max_records=0)

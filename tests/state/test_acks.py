@@ -210,7 +210,7 @@ def test_a_refused_renewal_of_what_was_accepted_meanwhile_is_nobodys_loss() -> N
 
 def test_an_offset_of_another_lease_is_refused() -> None:
     _, (lease,) = acks((10, 19))
-    with pytest.raises(ValueError, match=r"offset 20 is not of this lease \(10 to 19\)"):
+    with pytest.raises(ValueError, match=r"offset 20 is not in this lease \(10 to 19\)"):
         lease.decide(20, ACCEPT)
 
 

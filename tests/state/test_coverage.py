@@ -65,14 +65,14 @@ def test_what_no_batch_brackets_is_doubtful() -> None:
     assert "from offset 10 to 14" in found.why
     assert not found.is_damaged
     found = of(b"", 0, 3)
-    assert (found.doubtful, found.why) == ([(0, 3)], "the answer has no batch")
+    assert (found.doubtful, found.why) == ([(0, 3)], "the response has no batch")
 
 
 def test_a_batch_that_is_cut_off_is_doubtful() -> None:
     found = of(run(0, 4) + run(5, 9)[:-1], 0, 9)
     assert (offsets(found), found.gaps, found.doubtful) == ([0], [], [(5, 9)])
     assert found.is_damaged
-    assert "left over behind the last whole batch" in str(found.why)
+    assert "left over after the last whole batch" in str(found.why)
 
 
 def test_bytes_left_over_behind_all_that_was_acquired_are_how_brokers_fill_an_answer() -> None:
@@ -192,8 +192,8 @@ def test_ranges_that_no_broker_gives_are_named() -> None:
     wrong = wrong_ranges([(0, 4), (3, 8), (9, 7), (10, 10 + LARGEST_RANGE), (-3, -1), (20, 21)])
     assert list(wrong) == [1, 2, 3, 4]
     assert list(wrong.values()) == [
-        "acquired offsets 3 to 8, not behind 4",
-        "acquired offsets 9 to 7, not behind 4",
+        "acquired offsets 3 to 8, not after 4",
+        "acquired offsets 9 to 7, not after 4",
         f"{LARGEST_RANGE + 1} offsets acquired at once, from 10 to {10 + LARGEST_RANGE}",
-        "acquired offsets -3 to -1, not behind 4",
+        "acquired offsets -3 to -1, not after 4",
     ]

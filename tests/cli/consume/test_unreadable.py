@@ -17,4 +17,4 @@ def test_it_says_who_answered_what_and_fails() -> None:
         done = kshare("consume", "-b", cluster.bootstrap, "-t", "a", "-g", "g")
     assert done.code == 1
     assert not done.out
-    assert f"the answer of {cluster.bootstrap} to ShareFetch v2 can't be decoded: responses" in done.err
+    assert f"the response of {cluster.bootstrap} to ShareFetch v2 can't be decoded: responses" in done.err
