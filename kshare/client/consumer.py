@@ -32,7 +32,6 @@ from kshare.engine.reporter import Reporter
 from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
-from kshare.state.leases import LeaseKeeper
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
@@ -103,20 +102,18 @@ class AsyncConsumer(Generic[RecordT_co]):
         """
         with closing(self._reporter.log):
             async with reached(self._settings.net) as cluster:
-                keeper = LeaseKeeper(
-                    can_renew=self.config.renew_leases and cluster.renews,
-                    longest_s=self.config.max_lease_seconds,
-                )
                 holdings = Holdings(
                     most=self.config.max_records,
                     most_bytes=self.config.max_bytes,
-                    keeper=keeper,
+                    keeper=cluster.lease_keeper(
+                        renews=self.config.renew_leases, longest_s=self.config.max_lease_seconds
+                    ),
                     clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),
                     can_renew=cluster.renews,
                     reporter=self._reporter,
+                    release_unattended=self._shelf.release_unattended,
                 )
-                holdings.release_unattended = self._shelf.release_unattended
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self._settings, cluster.pool, holdings.book, tasks)
                     self._holdings = holdings

@@ -39,19 +39,23 @@ class Holdings:
         can_renew: bool = True,
         reporter: Reporter | None = None,
         most_bytes: int = MOST_BYTES,
+        release_unattended: Callable[[Lease], int] = lambda lease: 0,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
-        """`can_renew`: whether the brokers can. `clock` and `suspended` are for the `LeaseBook`."""
+        """`can_renew`: whether the brokers can. `clock` and `suspended` are for the `LeaseBook`.
+
+        `release_unattended` releases what was opened by a loop that has ended, and is in nobody's hands; it says how
+        many records these were.
+        """
         self.book = LeaseBook(self, keeper=keeper, clock=clock, reporter=reporter, suspended=suspended)
         self.arrived = Signal()
         self.pace = Pace(most)
         self.memory = AcceptedMemory()
         self.askers = 0
         """Tasks of the user's that wait for a batch."""
-        self.release_unattended: Callable[[Lease], int] = lambda lease: 0
-        """Releases what was opened by a loop that has ended, and is in nobody's hands; says how many records."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
+        self._release_unattended = release_unattended
         self._keeper = keeper
         self._tally = self.book.tally
         self._reporter = self.book.reporter
@@ -137,7 +141,7 @@ class Holdings:
             self._reporter.tell(Skipped(*self.book.place_of(lease.partition), self.skipped - before))
 
     def on_renewing(self, lease: Lease) -> None:
-        if self.release_unattended(lease):
+        if self._release_unattended(lease):
             self._is_stalled = True
 
     def on_released(self, lease: Lease) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
+from kshare.state.leases import LeaseKeeper
 
 _RENEWING_VERSION = 2
 
@@ -20,6 +22,10 @@ class ReachedCluster(NamedTuple):
     pool: Pool
     renews: bool
     """Whether its brokers can renew locks: they can since Kafka 4.2."""
+
+    def lease_keeper(self, *, renews: bool = True, longest_s: float = math.inf) -> LeaseKeeper:
+        """Of a member that wants its locks renewed, or doesn't, for so long."""
+        return LeaseKeeper(can_renew=renews and self.renews, longest_s=longest_s)
 
 
 @asynccontextmanager

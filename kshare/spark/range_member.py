@@ -34,7 +34,6 @@ from kshare.spark.ranges import Range, Token
 from kshare.spark.settling import Rows, meeting_place, serve
 from kshare.spark.spans import Span
 from kshare.spark.verdict_log import VerdictLog
-from kshare.state.leases import LeaseKeeper
 
 log = logging.getLogger("kshare.spark")
 
@@ -83,9 +82,8 @@ class RangeMember:
         settings = config.member_settings()
         async with reached(settings.net) as cluster:
             self._can_renew = cluster.renews
-            keeper = LeaseKeeper(can_renew=cluster.renews, longest_s=float("inf"))
             self._holdings = RangeHoldings(
-                self._custody, keeper=keeper, clock=anyio.current_time, reporter=reporter
+                self._custody, keeper=cluster.lease_keeper(), clock=anyio.current_time, reporter=reporter
             )
             self._router = Router(cluster.pool, config.request_timeout)
             async with anyio.create_task_group() as self._tasks:
