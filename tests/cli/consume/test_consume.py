@@ -274,7 +274,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
         (["-t", "x", "-X", "auto.offset.reset=earliest"], 1, "share.auto.offset.reset"),
         (["-t", "x", "-X", "nonsense"], 1, "should be name=value"),
         (["-t", "x", "-n", "0"], 2, "--max-messages"),
-        (["-t", "x", "-g", ""], 2, "a group's name must not be empty"),
+        (["-t", "x", "-g", ""], 2, "the group name must not be empty"),
     ],
 )
 def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
