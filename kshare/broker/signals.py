@@ -36,9 +36,9 @@ class Signal:
 class Offer(Signal):
     """A signal for something that only one listener can use: it calls the one that has waited longest.
 
-    The listener that was called, or that stops listening for another reason, takes what it can use, and calls `pass_on`
-    if something is left. So a hundred long polls on one partition cost as much as one. Each listener is called at most
-    once per `fire`.
+    The listener that was called, or that stops listening for another reason, takes what it can use, and then calls
+    `pass_on` if something is left. So a hundred long polls on one partition cost as much as one. Each listener is
+    called at most once per `fire`.
     """
 
     __slots__ = ("_next",)
