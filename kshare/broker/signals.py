@@ -34,10 +34,11 @@ class Signal:
 
 
 class Offer(Signal):
-    """A signal for what one listener may take from all others: it calls one of them, who has listened longest.
+    """A signal for something that only one listener can use: it calls the one that has waited longest.
 
-    Whoever was called, or stops to listen for another reason, looks at what there is, and calls `pass_on` if something
-    is left. So a hundred long polls on one partition cost as much as one. Each listener is called once a `fire`.
+    The listener that was called, or that stops listening for another reason, takes what it can use, and then calls
+    `pass_on` if something is left. So a hundred long polls on one partition cost as much as one. Each listener is
+    called at most once per `fire`.
     """
 
     __slots__ = ("_next",)

@@ -1,4 +1,4 @@
-"""All commands are registered here, and their failures become one line on stderr, never a traceback.
+"""Registers all commands, and reports their failures as one line on stderr, never as a traceback.
 
 `<command>/options.py` holds a command's signature and help. It imports the code that does the work only when the
 command runs, so that help and completion are fast.
@@ -36,7 +36,7 @@ _AS_IT_COMES = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 app = typer.Typer(
     name="kshare",
-    help="What happens on the wire between Kafka and its share groups.",
+    help="Tools for Kafka share groups.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,23 +45,23 @@ app = typer.Typer(
 
 @app.command("broker", add_help_option=False, context_settings=_AS_IT_COMES)
 def _broker(context: typer.Context) -> int:
-    """A Kafka broker without a JVM, for a laptop."""
+    """Run an embedded Kafka broker, without a JVM."""
     return broker.run(context.args)
 
 
 app.command("decode")(decode)
 app.command("encode")(encode)
-app.command("doctor", short_help="What keeps share groups from working, and what to type.")(doctor)
-app.command("top", short_help="Watch share groups: lag, redeliveries, rates.")(top)
-app.command("lag", cls=LagCommand, short_help="The lag of share groups, a line each.")(lag)
-app.command("consume", short_help="Show records of a share group, and settle them.")(consume)
-app.command("produce", short_help="Write records, from input or made up.")(produce)
-app.command("state", short_help="What brokers have stored of share-partitions.")(state)
-app.command("trace", short_help="What clients and brokers say, as a proxy between them.")(trace)
-app.command("pcap", short_help="What clients and brokers said, from a network capture.")(pcap)
-app.add_typer(groups, name="groups", short_help="Share groups: shown, reset, deleted, configured.")
-app.add_typer(topics, name="topics", short_help="Topics: listed, created, deleted.")
-app.add_typer(dlq, name="dlq", short_help="Dead letters: listed, explained, redriven.")
+app.command("doctor", short_help="Find problems of share groups and suggest fixes.")(doctor)
+app.command("top", short_help="Watch the lag, redeliveries and rates of share groups.")(top)
+app.command("lag", cls=LagCommand, short_help="Show the lag of share groups, one line for each.")(lag)
+app.command("consume", short_help="Consume records as a share group member and print them.")(consume)
+app.command("produce", short_help="Write records from input, or generated ones.")(produce)
+app.command("state", short_help="Show the stored state of share-partitions.")(state)
+app.command("trace", short_help="Show Kafka traffic, as a proxy between clients and brokers.")(trace)
+app.command("pcap", short_help="Show Kafka traffic from a network capture.")(pcap)
+app.add_typer(groups, name="groups", short_help="List, describe, reset, configure and delete share groups.")
+app.add_typer(topics, name="topics", short_help="List, create and delete topics.")
+app.add_typer(dlq, name="dlq", short_help="List, show and redrive dead letters.")
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -80,7 +80,7 @@ def _commands(
             "--version",
             callback=_show_version,
             is_eager=True,
-            help="Which kshare this is, and whether it is compiled.",
+            help="Show the version, and whether the compiled modules are used.",
         ),
     ] = False,
 ) -> None:

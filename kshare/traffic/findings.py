@@ -1,7 +1,7 @@
-"""What the linter says: a rule that was broken, by whom, and how.
+"""The linter's findings: which rule was broken, by which member, and how.
 
-`Rule` is what all rules are made of. A rule decides one thing, says it in a sentence, and keeps no more than it needs
-for that; what happens to its findings isn't its affair.
+`Rule` is the base class of all rules. A rule checks one thing and describes a violation in one sentence. It keeps
+only the state that this takes, and doesn't know what happens to its findings.
 """
 
 from __future__ import annotations

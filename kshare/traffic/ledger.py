@@ -72,6 +72,8 @@ class Ledger:
         self._seen_on: dict[int, set[Member]] = {}
         """By connection."""
         self._with_holes: set[int] = set()
+        self.closed_connections: set[int] = set()
+        """Numbers of connections whose end was seen."""
 
     def turn(self, turn: Turn) -> Step:
         exchange = turn.exchange
@@ -121,6 +123,7 @@ class Ledger:
 
     def connection_closed(self, number: int) -> list[tuple[Member, Session]]:
         """The sessions that end with it."""
+        self.closed_connections.add(number)
         self._with_holes.discard(number)
         self._seen_on.pop(number, None)
         ended = [

@@ -241,6 +241,7 @@ def forgets_to_leave(stage: Stage) -> None:
     stage.heartbeat(1, 0)
     stage.fetch(0)
     stage.acknowledge(-1)
+    stage.close()
     stage.finish()
 
 
@@ -322,6 +323,15 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
         assert finding.group == GROUP
         assert finding.member == (MEMBER if rule != "member-id" else "me")
     assert finding.client_id == "truck-7"
+
+
+def test_a_capture_that_ends_before_the_connection_does_not_show_whether_the_group_was_left() -> None:
+    stage = Stage()
+    stage.heartbeat(1, 0)
+    stage.fetch(0)
+    stage.acknowledge(-1)
+    stage.finish()
+    assert "group-not-left" not in stage.rules
 
 
 def test_a_pinned_window_is_named_with_what_pins_it() -> None:

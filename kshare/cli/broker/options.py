@@ -1,7 +1,7 @@
 """Options of `kshare broker`.
 
-The one command that typer has no part in. It is ready in less time than typer takes to load, and whoever installed
-kshare for its broker alone has no typer.
+The only command that doesn't use typer: it starts in less time than typer takes to load, and typer is not installed
+with the extra that is for the broker alone.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _PORTS = range(1 << 16)
 
 
 class NotUnderstood(Exception):
-    """What is wrong with the call."""
+    """The command line is wrong; the text says how."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line for what went wrong, as every command's failures have it."""
+        """Report the problem on one line, as all commands do."""
         raise NotUnderstood(message)
 
 
 def run(arguments: list[str]) -> int:
-    """Until it is told to stop; the exit code."""
+    """Run until stopped. Returns the exit code."""
     try:
         chosen = _parser().parse_args(arguments)
-        # Help comes without these.
+        # Imported late: help doesn't need them.
         from kshare.broker import program
         from kshare.broker.settings import common_settings
 
@@ -57,48 +57,50 @@ def run(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kshare broker",
-        description="A Kafka broker without a JVM, for a laptop; Ctrl-C ends it.",
+        description="Run an embedded Kafka broker, without a JVM, until Ctrl-C.",
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
+    add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add(
         "--port",
         type=_port,
         default=9092,
-        help="of the first node, the others follow; 0 for free ones (9092)",
+        help="port of the first node, the next ones for the others; 0: any free ports (9092)",
     )
     add(
         "--topic",
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS]",
-        help="there from the beginning; may be said again",
+        help="create this topic at the start; may be repeated",
     )
-    add("--data-dir", type=Path, metavar="FOLDER", help="keep everything there (in memory)")
-    add("--nodes", type=_count, default=1, help="how many brokers to be (1)")
-    add("--release", choices=("4.1", "4.3", "4.4"), default="4.4", help="which Kafka to be (4.4)")
+    add("--data-dir", type=Path, metavar="FOLDER", help="keep the data in this folder (default: in memory)")
+    add("--nodes", type=_count, default=1, help="number of brokers (1)")
+    add("--release", choices=("4.1", "4.3", "4.4"), default="4.4", help="Kafka version to emulate (4.4)")
     add(
         "--setting",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of Kafka's broker settings; may be said again",
+        help="a Kafka broker setting; may be repeated",
     )
     add(
         "--min-lock-ms",
         type=_milliseconds,
         metavar="MS",
-        help="shortest record lock that a group may choose (15000)",
+        help="shortest record lock duration that a group may set (15000)",
     )
     add(
         "--no-auto-create-topics",
         dest="auto_create_topics",
         action="store_false",
         default=None,
-        help="don't create topics that clients ask for",
+        help="don't create topics automatically",
     )
-    add("--metrics-port", type=_port, metavar="PORT", help="serve GET /metrics for Prometheus there")
+    add(
+        "--metrics-port", type=_port, metavar="PORT", help="serve Prometheus metrics at /metrics on this port"
+    )
     return parser
 
 
@@ -116,7 +118,7 @@ def _milliseconds(text: str) -> int:
 
 def _number(text: str, allowed: range) -> int:
     if not text.isdecimal() or int(text) not in allowed:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from {allowed[0]} to {allowed[-1]}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {allowed[0]} to {allowed[-1]}")
     return int(text)
 
 

@@ -1,15 +1,15 @@
-"""Whether topics exist, asked before a command waits for records of one: a group may subscribe to any name."""
+"""Checks that topics exist before a command waits for their records: a group may subscribe to any name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 import anyio
 
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -17,11 +17,10 @@ from kshare.protocol.error_codes import ErrorCode
 
 _LOOKS, _PAUSE_S = 3, 0.3
 """A topic that was created a moment ago isn't known to every broker yet."""
-_NEAREST = 3
 
 
 async def require_topics(settings: NetSettings, names: Iterable[str]) -> None:
-    """Raises Failure for those that don't exist. Other troubles are left to whoever reads the topics."""
+    """Raises Failure for topics that don't exist. Other errors show when the topics are read."""
     async with Pool(settings) as pool:
         await pool.get_in()
         router = Router(pool, settings.request_timeout)
@@ -50,13 +49,7 @@ async def _exists(router: Router, name: str) -> bool:
 
 def _complaint(name: str, known: list[str]) -> str:
     create = f"kshare topics create {name}"
-    meant = or_nearest(name, known)
-    if meant:
-        return f"there is no topic {name}{meant} Otherwise create it: {create}"
+    suggestion = did_you_mean(name, known)
+    if suggestion:
+        return f"there is no topic {name}{suggestion} Otherwise create it: {create}"
     return f"there is no topic {name}: create it by {create}"
-
-
-def or_nearest(name: str, known: list[str]) -> str:
-    """Behind the name of a topic that doesn't exist: those it may have been meant for. Empty if none is near."""
-    near = get_close_matches(name, known, _NEAREST)
-    return f": did you mean {' or '.join(near)}?" if near else ""

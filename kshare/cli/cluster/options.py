@@ -14,7 +14,7 @@ Server: TypeAlias = Annotated[
         "-b",
         metavar="HOST:PORT",
         envvar="KSHARE_BOOTSTRAP_SERVER",
-        help="Where the cluster is; several parted by commas.",
+        help="Brokers to connect to first, comma-separated.",
     ),
 ]
 Properties: TypeAlias = Annotated[
@@ -22,7 +22,7 @@ Properties: TypeAlias = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
-        help="A properties file in Kafka's names, for TLS and SASL above all.",
+        help="A Kafka client properties file, for example with TLS and SASL settings.",
     ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -10,10 +10,11 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import typer
+
+from kshare.cli.terminal.suggestion import did_you_mean
 
 Deserializer = Callable[[bytes], Any]
 """Raises ValueError for what it can't read."""
@@ -26,9 +27,8 @@ def deserializer(name: str) -> Deserializer | None:
     short = name.removeprefix(_JAVAS).removesuffix("Deserializer").lower()
     if short in _KINDS:
         return _KINDS[short]
-    near = get_close_matches(short, _KINDS, 1) or ["string"]
     raise typer.BadParameter(
-        f"there is no deserializer {name!r}: did you mean {near[0]}? There are {', '.join(KINDS)}"
+        f"there is no deserializer {name!r}{did_you_mean(short, KINDS)} There are: {', '.join(KINDS)}"
     )
 
 

@@ -11,14 +11,14 @@ from kshare.cli.cluster.options import Server
 
 
 def kinds(incomplete: str) -> list[str]:
-    """For completion in the shell."""
+    """Shell completion."""
     from kshare.cli.consume.deserializers import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete.lower())]
 
 
 def formatter_properties(incomplete: str) -> list[str]:
-    """For completion in the shell."""
+    """Shell completion."""
     from kshare.cli.consume.record_text import PROPERTIES
 
     return [f"{name}=" for name in PROPERTIES if name.startswith(incomplete)]
@@ -26,7 +26,7 @@ def formatter_properties(incomplete: str) -> list[str]:
 
 def consume(
     topics: Annotated[
-        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="May be given several times.")
+        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to consume; may be repeated.")
     ],
     group: Annotated[
         str | None,
@@ -34,7 +34,7 @@ def consume(
             "--group",
             "-g",
             metavar="GROUP",
-            help="The share group; console-share-consumer, if nothing says another.",
+            help="The share group. Default: console-share-consumer, or what the properties file says.",
         ),
     ] = None,
     server: Server = None,
@@ -45,7 +45,7 @@ def consume(
             "--consumer-config",
             "--config",
             metavar="FILE",
-            help="A properties file in Kafka's names, for TLS and SASL above all.",
+            help="A Kafka client properties file, for example with TLS and SASL settings.",
         ),
     ] = None,
     options: Annotated[
@@ -55,41 +55,54 @@ def consume(
             "--consumer-property",
             "-X",
             metavar="NAME=VALUE",
-            help="One such property; wins over the file.",
+            help="A client property; overrides the file.",
         ),
     ] = None,
     reject: Annotated[
         bool, typer.Option("--reject", help="Reject records instead of accepting them.")
     ] = False,
-    release: Annotated[bool, typer.Option("--release", help="Release them, for others to get.")] = False,
+    release: Annotated[
+        bool, typer.Option("--release", help="Release records instead of accepting them.")
+    ] = False,
     reject_on_error: Annotated[
         bool,
         typer.Option(
-            "--reject-message-on-error", "--reject-on-error", help="Reject what can't be shown, and go on."
+            "--reject-message-on-error",
+            "--reject-on-error",
+            help="Reject records that can't be deserialized, and continue.",
         ),
     ] = False,
     most: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, metavar="N", help="Stop after that many.")
+        int | None,
+        typer.Option("--max-messages", "-n", min=1, metavar="N", help="Stop after this many records."),
     ] = None,
     timeout_ms: Annotated[
-        int | None, typer.Option(min=0, metavar="MS", help="Stop when nothing has come for so long.")
+        int | None, typer.Option(min=0, metavar="MS", help="Stop when no record has arrived for this long.")
     ] = None,
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", metavar="TEXT", help=r"Such as '%t[%p]@%o %k %s\n'; %? lists what there is."
+            "--format",
+            "-f",
+            metavar="TEXT",
+            help=r"Output format such as '%t[%p]@%o %k %s\n'; %? lists the fields.",
         ),
     ] = None,
-    is_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     key_kind: Annotated[
         str | None,
         typer.Option(
-            "--key-deserializer", metavar="KIND", autocompletion=kinds, help="string, long, json, hex, ..."
+            "--key-deserializer",
+            metavar="KIND",
+            autocompletion=kinds,
+            help="How to read keys: string, long, json, hex, ...",
         ),
     ] = None,
     value_kind: Annotated[
         str | None,
-        typer.Option("--value-deserializer", metavar="KIND", autocompletion=kinds, help="Likewise."),
+        typer.Option(
+            "--value-deserializer", metavar="KIND", autocompletion=kinds, help="How to read values."
+        ),
     ] = None,
     formatter: Annotated[
         list[str] | None,
@@ -98,22 +111,25 @@ def consume(
             "--property",
             metavar="NAME=VALUE",
             autocompletion=formatter_properties,
-            help="As in Kafka's tools: print.key=true.",
+            help="As in Kafka's console consumers, such as print.key=true.",
         ),
     ] = None,
     formatter_file: Annotated[
-        Path | None, typer.Option("--formatter-config", metavar="FILE", help="A file of those.")
+        Path | None,
+        typer.Option(
+            "--formatter-config", metavar="FILE", help="A properties file with formatter properties."
+        ),
     ] = None,
     is_interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Decide on each record by a key.")
+        bool, typer.Option("--interactive", "-i", help="Decide on each record with a key press.")
     ] = False,
 ) -> None:
-    """Show records of a share group, and settle them: those that were shown are accepted, no others."""
+    """Consume records as a member of a share group and print them. Only printed records are accepted."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.consume import format_choice, run
 
     if group == "":
-        raise typer.BadParameter("--group: a group's name must not be empty")
+        raise typer.BadParameter("--group: the group name must not be empty")
     word = run.word(reject, release)
     form = format_choice.form(
         format_, is_json, key_kind, value_kind, formatter or [], formatter_file, is_interactive

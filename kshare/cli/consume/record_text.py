@@ -10,12 +10,12 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 import typer
 
 from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
+from kshare.cli.terminal.suggestion import did_you_mean
 
 
 class Shown(Protocol):
@@ -126,8 +126,7 @@ class KafkaForm:
     def __init__(self, properties: Mapping[str, str], readers: Readers) -> None:
         for name in properties:
             if name not in PROPERTIES:
-                near = get_close_matches(name, PROPERTIES, 1)
-                hint = f": did you mean {near[0]}?" if near else f"; there are {', '.join(PROPERTIES)}"
+                hint = did_you_mean(name, PROPERTIES) or f"; there are {', '.join(PROPERTIES)}"
                 raise typer.BadParameter(f"there is no formatter property {name!r}{hint}")
         self._parts = [
             name

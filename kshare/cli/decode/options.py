@@ -11,7 +11,7 @@ from kshare.cli.terminal.dissection.names import api_names
 
 
 def kinds(incomplete: str) -> list[str]:
-    """For completion in the shell."""
+    """Shell completion."""
     from kshare.dissect.fields import index
 
     names = ["request", "response", "records", "state", *index.MODULES]
@@ -23,7 +23,7 @@ def decode(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Hex, base64, an escaped string, a file's name, or - for standard input.",
+            help="Hex, base64, an escaped string, a file name, or - for standard input.",
         ),
     ] = None,
     kind: Annotated[
@@ -31,7 +31,7 @@ def decode(
         typer.Option(
             "--as",
             metavar="KIND",
-            help="request, response, records, state, or a message's name for a body alone. Guessed if not given.",
+            help="request, response, records, state, or the name of a message for a body alone. Default: guessed.",
             autocompletion=kinds,
         ),
     ] = None,
@@ -39,42 +39,43 @@ def decode(
         str | None,
         typer.Option(
             metavar="API",
-            help="API by name or number, which a response doesn't say.",
+            help="API name or number; a response doesn't contain it.",
             autocompletion=api_names,
         ),
     ] = None,
-    version: Annotated[int | None, typer.Option(metavar="N", help="Version of the API.")] = None,
+    version: Annotated[int | None, typer.Option(metavar="N", help="API version.")] = None,
     coding: Annotated[
-        Coding | None, typer.Option("--input", help="How the bytes are written down. Guessed if not given.")
+        Coding | None, typer.Option("--input", help="Encoding of the input. Default: guessed.")
     ] = None,
     field: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Show this field alone: topics[0].partitions[1]")
+        str | None,
+        typer.Option(metavar="PATH", help="Show only this field, such as topics[0].partitions[1]."),
     ] = None,
-    is_hex: Annotated[bool, typer.Option("--hex", help="An annotated hex dump.")] = False,
-    is_json: Annotated[bool, typer.Option("--json", help="JSON, which encode takes back.")] = False,
+    is_hex: Annotated[bool, typer.Option("--hex", help="Show an annotated hex dump.")] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print JSON that kshare encode can read.")] = False,
     is_short: Annotated[
         bool | None,
         typer.Option(
             "--summary/--tree",
-            help="A line a batch or frame, or all of it. Large log segments come as a summary if nothing is said.",
+            help="One line per batch or frame, or every field. Large log segments default to the summary.",
         ),
     ] = None,
     only_guesses: Annotated[
-        bool, typer.Option("--guesses", help="What it could be, best first, and no more.")
+        bool, typer.Option("--guesses", help="Only list what the input could be, best match first.")
     ] = False,
 ) -> None:
-    """Show what bytes of Kafka's protocol mean.
+    """Decode bytes of the Kafka protocol.
 
     Takes requests, responses, record batches, records of the share group state topic, and a broker's log segments.
-    A broken frame is shown up to the break. Passwords are masked. Network captures are shown as by kshare pcap.
+    A malformed frame is shown up to the error. Passwords are masked. Network captures are shown as by kshare pcap.
     """
     from kshare.cli.decode.run import Choice, run_decode
 
     view = "json" if is_json else "hex" if is_hex else "tree"
     if is_json and is_hex:
-        raise typer.BadParameter("--hex and --json exclude each other")
+        raise typer.BadParameter("--hex and --json can't be combined")
     if is_short and (is_hex or field):
-        raise typer.BadParameter("--summary shows neither bytes nor fields")
+        raise typer.BadParameter("--summary can't be combined with --hex or --field")
     run_decode(
         source, Choice(kind, api, version, coding and coding.value, field, view, is_short, only_guesses)
     )

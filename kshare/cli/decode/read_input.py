@@ -11,11 +11,11 @@ import base64
 import binascii
 import mmap
 import re
-import sys
 from pathlib import Path
 
 from kshare.cli.decode.hex_dump import from_dump
 from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.standard_input import piped_input, standard_input
 
 Buffer = bytes | mmap.mmap
 
@@ -30,9 +30,9 @@ _LET_GO_EVERY = 16 * 1024 * 1024
 def read_input(source: str | None, coding: str | None) -> Buffer:
     """`source` is a file's name, `-` for standard input, or the bytes themselves as text."""
     if source is None or source == "-":
-        if source is None and sys.stdin.isatty():
-            raise Failure("what is to be read? Give bytes as text, a file's name, or pipe something in")
-        data: Buffer = sys.stdin.buffer.read()
+        hint = "no input: give bytes as text or a file name, or pipe bytes in"
+        piped = piped_input(hint) if source is None else standard_input()
+        data: Buffer = piped.buffer.read()
     elif _exists(source):
         data = _map(Path(source))
     else:

@@ -9,38 +9,47 @@ import typer
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
 
-dlq = command_group("Dead letters: listed, explained, and redriven to where they came from.")
+dlq = command_group("List dead letters, show them, and redrive them to their original topics.")
 
 Topic: TypeAlias = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic that holds the dead letters.")
 ]
 Sources: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--source", metavar="TOPIC", help="Only of records of this topic.")
+    list[str] | None,
+    typer.Option("--source", metavar="TOPIC", help="Only dead letters of records from this topic."),
 ]
 Groups: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--from-group", metavar="GROUP", help="Only those that this group gave up."),
+    typer.Option("--from-group", metavar="GROUP", help="Only dead letters of this share group."),
 ]
 Reasons: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--reason", metavar="TEXT", help="Only with this in their reason.")
+    list[str] | None,
+    typer.Option("--reason", metavar="TEXT", help="Only dead letters whose reason contains this text."),
 ]
 Since: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only written from then on: 2026-01-31T12:00:00, UTC if no zone."),
+    typer.Option(
+        metavar="TIME",
+        help="Only dead letters written at or after this time: 2026-01-31T12:00:00, UTC unless a zone is given.",
+    ),
 ]
-Until: TypeAlias = Annotated[str | None, typer.Option(metavar="TIME", help="Only written before.")]
+Until: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only dead letters written before this time.")
+]
 Letters: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--letter", metavar="PARTITION:OFFSET", help="Only this one; may be given several times."),
+    typer.Option("--letter", metavar="PARTITION:OFFSET", help="Only this dead letter; may be repeated."),
 ]
-Most: TypeAlias = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="At most so many.")]
+Most: TypeAlias = Annotated[
+    int | None, typer.Option("--max", min=1, metavar="N", help="Stop after this many.")
+]
 
 
 Group: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="GROUP",
-        help="The share group that remembers what is redriven; kshare-dlq-TOPIC without it.",
+        help="The share group that keeps track of redriven letters. Default: kshare-dlq-TOPIC.",
     ),
 ]
 
@@ -49,7 +58,7 @@ Group: TypeAlias = Annotated[
 def list_(
     server: Server = None, properties: Properties = None, group: Group = None, is_json: Json = False
 ) -> None:
-    """Topics that take dead letters, how many they hold that weren't redriven, and whose."""
+    """List dead-letter topics, with the number of letters that were not redriven and the groups they belong to."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view
 
@@ -69,12 +78,12 @@ def show(
     letter: Letters = None,
     most: Most = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="All that each says, and what that means.")
+        bool, typer.Option("--explain", help="Show all details of each letter, with explanations.")
     ] = False,
     group: Group = None,
     is_json: Json = False,
 ) -> None:
-    """Letters, without settling any; those that were redriven are marked."""
+    """Show dead letters without settling them; redriven ones are marked."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view
     from kshare.cli.dlq.redriven import default_group
@@ -85,14 +94,14 @@ def show(
     view.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
 
 
-@dlq.command("redrive", short_help="Write records again, and settle their letters.")
+@dlq.command("redrive", short_help="Write the records of dead letters to their topics again.")
 def redrive(
     topic: Topic,
     server: Server = None,
     properties: Properties = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Where to; without it each goes back where it came from."),
+        typer.Option(metavar="TOPIC", help="Topic to write to. Default: the topic each record came from."),
     ] = None,
     source: Sources = None,
     from_group: Groups = None,
@@ -102,19 +111,19 @@ def redrive(
     letter: Letters = None,
     most: Most = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="NUMBER", help="At most so many a second.")
+        float | None, typer.Option(min=0.01, metavar="NUMBER", help="Records per second, at most.")
     ] = None,
     group: Group = None,
     settle_others: Annotated[
         bool,
-        typer.Option("--settle-others", help="Letters that aren't meant count as done for this group, too."),
+        typer.Option("--settle-others", help="Also settle the letters that the filters exclude."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be redriven.")] = False,
     is_json: Json = False,
 ) -> None:
-    """Write the records of dead letters again, and settle each letter when its copy is confirmed.
+    """Write the records of dead letters again, and settle each letter once its copy is confirmed.
 
-    May be interrupted, or killed, and run again: nothing is lost. What was written just before may then be written
+    Can be interrupted, or killed, and run again: nothing is lost. Records written just before may then be written
     twice.
     """
     from kshare.cli.cluster.connection import Cluster

@@ -1,4 +1,4 @@
-"""Dead letters read by plain Fetch, which needs no group and acknowledges nothing; and which topics hold any."""
+"""Reads dead letters by plain Fetch, which needs no group and acknowledges nothing, and finds dead-letter topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.cli.dlq.dead_letter import Letter, read
-from kshare.cli.dlq.redriven import default_group, settled_letters
+from kshare.cli.dlq.redriven import SettledLetters, default_group, settled_letters
 from kshare.errors import NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
@@ -25,19 +25,18 @@ _ENABLED = f"{_SETTINGS}group.enable"
 class DeadLetterTopic:
     topic: str
     partitions: int
-    letters: int
-    """Those that the topic still has, without those that were redriven."""
+    letters: int | None
+    """Dead letters in the topic, without those that were redriven; None if we may not read the topic."""
     redriven: int | None
-    """Those that the topic still has although they were redriven; None for whoever may not know, and then `letters`
-    are all."""
+    """Dead letters in the topic that were redriven; None if we may not read their state, and then `letters` are all."""
     groups: tuple[str, ...]
     """Share groups that send theirs here."""
 
 
 async def dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
-    """Topics that take dead letters, and those that a group names for its own, whether they take them or not.
+    """Topics that accept dead letters, and those that a group's config names, whether they accept them or not.
 
-    `group` is the one that remembers what was redriven.
+    `group` is the group that keeps track of redriven letters.
     """
     senders = await _senders(router)
     found = []
@@ -47,31 +46,43 @@ async def dead_letter_topics(router: Router, group: str | None = None) -> list[D
             continue
         if name in senders or await takes_letters(router, name):
             firsts, ends = await bounds(router, name)
-            count = sum(ends[where] - firsts[where] for where in ends)
-            redriven = await _redriven(router, name, group or default_group(name), firsts, ends)
+            settled = await _settled(router, name, group or default_group(name), firsts, ends)
+            counts = await _count(router, name, settled, firsts, ends)
             found.append(
-                DeadLetterTopic(
-                    name,
-                    len(topic.partitions),
-                    count - (redriven or 0),
-                    redriven,
-                    tuple(sorted(senders.get(name, ()))),
-                )
+                DeadLetterTopic(name, len(topic.partitions), *counts, tuple(sorted(senders.get(name, ()))))
             )
     return sorted(found, key=lambda one: one.topic)
 
 
-async def _redriven(
+async def _settled(
     router: Router,
     topic: str,
     group: str,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-) -> int | None:
+) -> SettledLetters | None:
     try:
-        return (await settled_letters(router, topic, group, firsts, ends)).count(firsts, ends)
+        return await settled_letters(router, topic, group, firsts, ends)
     except NotAuthorized:
         return None
+
+
+async def _count(
+    router: Router,
+    topic: str,
+    settled: SettledLetters | None,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> tuple[int | None, int | None]:
+    """How many dead letters were not redriven, and how many were. Other records in the topic don't count."""
+    total = redriven = 0
+    try:
+        async for letter in letters(router, topic, firsts, ends):
+            total += letter.is_dead_letter
+            redriven += letter.is_dead_letter and settled is not None and settled.has(letter)
+    except NotAuthorized:
+        return None, None
+    return total - redriven, None if settled is None else redriven
 
 
 async def _senders(router: Router) -> Mapping[str, list[str]]:

@@ -32,13 +32,6 @@ class SettledLetters:
             or (letter.partition, letter.offset) in self.beyond
         )
 
-    def count(self, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
-        """Of the letters that the topic still has."""
-        before = sum(
-            max(0, min(self.starts.get(where[1], 0), end) - firsts[where]) for where, end in ends.items()
-        )
-        return before + len(self.beyond)
-
 
 async def settled_letters(
     router: Router,

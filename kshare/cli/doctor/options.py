@@ -14,17 +14,19 @@ def doctor(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP", help="Look at this group alone; may be given several times."),
+        typer.Option(metavar="GROUP", help="Check only this group; may be repeated."),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="May this user consume this topic? May be given several times."),
+        typer.Option(
+            metavar="TOPIC", help="Also check whether this user may consume this topic; may be repeated."
+        ),
     ] = None,
     is_json: Json = False,
 ) -> None:
-    """Look for what keeps share groups from working, and say what to type.
+    """Find problems that keep share groups from working, and suggest commands to fix them.
 
-    Reads only: nothing is changed, no group is joined. The exit code is 1 if there is a problem.
+    Changes nothing and joins no group. The exit code is 1 if there is a problem.
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.doctor.run import run_doctor

@@ -11,14 +11,14 @@ from kshare.cli.terminal.coding import Coding
 
 def encode(
     source: Annotated[
-        str | None, typer.Argument(metavar="SOURCE", help="JSON, a file's name, or - for standard input.")
+        str | None, typer.Argument(metavar="SOURCE", help="JSON, a file name, or - for standard input.")
     ] = None,
-    output: Annotated[Coding, typer.Option(help="How to write the bytes down.")] = Coding.HEX,
+    output: Annotated[Coding, typer.Option(help="Encoding of the output.")] = Coding.HEX,
 ) -> None:
-    """Make bytes of JSON, as decode --json writes it.
+    """Encode JSON, as decode --json prints it, into bytes of the Kafka protocol.
 
-    With a header it becomes a frame, without one the body alone: {"message": "ShareFetchRequest", "version": 2,
-    "body": {...}}. Fields that are left out have their defaults.
+    With a header the result is a frame, without one a body: {"message": "ShareFetchRequest", "version": 2,
+    "body": {...}}. Omitted fields have their defaults.
     """
     from kshare.cli.encode.run import run_encode
 

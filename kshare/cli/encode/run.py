@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.cli.terminal.standard_input import piped_input, standard_input
 from kshare.errors import KshareError
 from kshare.protocol import by_name
 from kshare.protocol.frames import begin_frame, end_frame, request_header_version, response_header_version
@@ -23,10 +24,10 @@ def run_encode(source: str | None, coding: str) -> None:
 
 
 def _document(source: str | None) -> dict[str, Any]:
-    if source is None and sys.stdin.isatty():
-        raise Failure("what is to be encoded? Give JSON, a file's name, or pipe something in")
-    if source is None or source == "-":
-        text = sys.stdin.read()
+    if source is None:
+        text = piped_input("no input: give JSON or a file name, or pipe JSON in").read()
+    elif source == "-":
+        text = standard_input().read()
     elif source.lstrip().startswith("{"):
         text = source
     else:

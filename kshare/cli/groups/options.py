@@ -9,14 +9,14 @@ import typer
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
 
-groups = command_group("Share groups: which there are, where they stand, what is set for them.")
-config = command_group("Settings of a share group.")
+groups = command_group("List share groups, show and reset their offsets, configure and delete them.")
+config = command_group("Show and change the configuration of a share group.")
 groups.add_typer(config, name="config")
 
-Group: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+Group: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", help="The share group.")]
 Execute: TypeAlias = Annotated[
     bool | None,
-    typer.Option("--execute/--dry-run", help="Do it, or only show what would be done (the default)."),
+    typer.Option("--execute/--dry-run", help="Reset the offsets, or only show the result (default)."),
 ]
 
 
@@ -26,14 +26,14 @@ def list_(
     properties: Properties = None,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only groups in this state: Stable, Empty."),
+        typer.Option("--state", metavar="STATE", help="Only groups in this state: Stable or Empty."),
     ] = None,
     every_type: Annotated[
-        bool, typer.Option("--all-types", help="Groups of plain consumers and of streams, too.")
+        bool, typer.Option("--all-types", help="Also consumer and streams groups.")
     ] = False,
     is_json: Json = False,
 ) -> None:
-    """Name, type and state of every share group."""
+    """List share groups with type and state."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
@@ -42,18 +42,20 @@ def list_(
 
 @groups.command("describe")
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="All, if none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", help="Share groups. Default: all.")
+    ] = None,
     server: Server = None,
     properties: Properties = None,
     offsets: Annotated[bool, typer.Option("--offsets", help="Start offsets and lag (the default).")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Who is in it, and what is assigned.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="State, coordinator, epochs.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Members and their assignments.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Group state, coordinator and epochs.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Leaders' epochs, racks, subscriptions, addresses as well.")
+        bool, typer.Option("--verbose", help="Also leader epochs, racks, subscriptions and addresses.")
     ] = False,
     is_json: Json = False,
 ) -> None:
-    """Offsets with lag, members, states."""
+    """Show offsets and lag, members, or the state of share groups."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
@@ -68,14 +70,18 @@ def reset_offsets(
     properties: Properties = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC[:PARTITION,...]", help="Which; without it all that the group has read."),
+        typer.Option(
+            metavar="TOPIC[:PARTITION,...]",
+            help="Which topics or partitions. Default: all that the group has read.",
+        ),
     ] = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what comes next.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: only new records.")] = False,
     to_datetime: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="To the first record from then on: 2026-01-31T12:00:00, UTC if no zone."
+            metavar="TIME",
+            help="To the first record at or after this time: 2026-01-31T12:00:00, UTC unless a zone is given.",
         ),
     ] = None,
     to_offset: Annotated[
@@ -84,7 +90,7 @@ def reset_offsets(
     execute: Execute = None,
     is_json: Json = False,
 ) -> None:
-    """Have a group without members go on somewhere else."""
+    """Reset the start offsets of a group without members."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal.arguments import chosen_topics
@@ -97,14 +103,12 @@ def reset_offsets(
 @groups.command("delete-offsets")
 def delete_offsets(
     group: Group,
-    topic: Annotated[
-        list[str], typer.Option(metavar="TOPIC", help="Which topic; may be given several times.")
-    ],
+    topic: Annotated[list[str], typer.Option(metavar="TOPIC", help="Topic; may be repeated.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Have a group without members forget topics."""
+    """Delete the offsets of topics from a group without members."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
 
@@ -113,7 +117,7 @@ def delete_offsets(
 
 @groups.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Which to delete.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups to delete.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
@@ -129,7 +133,7 @@ def delete(
 def show_config(
     group: Group, server: Server = None, properties: Properties = None, is_json: Json = False
 ) -> None:
-    """What holds, who set it, and within which bounds."""
+    """Show the effective values, where each was set, and its bounds."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
@@ -139,12 +143,12 @@ def show_config(
 @config.command("set")
 def set_config(
     group: Group,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="What to set.")],
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Configs to set.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Set what holds: share.auto.offset.reset=earliest."""
+    """Set configs of a group, for example share.auto.offset.reset=earliest."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal import arguments
@@ -156,12 +160,12 @@ def set_config(
 @config.command("unset")
 def unset_config(
     group: Group,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="What to unset.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Configs to unset.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Back to what brokers have for all groups."""
+    """Unset configs of a group: the broker defaults apply again."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
 

@@ -15,7 +15,7 @@ _SHORTEST_INTERVAL_S, _LONGEST_INTERVAL_S = 0.1, 86_400
 
 
 class LagCommand(TyperCommand):
-    """Typer has no options whose value may be left out; `--watch` is one."""
+    """Lets `--watch` be given without a value, which typer doesn't support."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for at, word in enumerate(args):
@@ -30,7 +30,7 @@ def lag(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be given several times."),
+        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
     ] = None,
     topic: Annotated[
         list[str] | None,
@@ -38,7 +38,7 @@ def lag(
             "--topic",
             "-t",
             metavar="TOPIC[:PARTITION,...]",
-            help="Only the lag in this topic; may be given several times.",
+            help="Only this topic; may be repeated.",
         ),
     ] = None,
     interval: Annotated[
@@ -48,14 +48,14 @@ def lag(
             min=_SHORTEST_INTERVAL_S,
             max=_LONGEST_INTERVAL_S,
             metavar="[SECONDS]",
-            help=f"Show it again every so many seconds ({_USUAL_INTERVAL} if not given), until Ctrl-C.",
+            help=f"Update every so many seconds (default {_USUAL_INTERVAL}), until Ctrl-C.",
         ),
     ] = None,
     is_json: Json = False,
 ) -> None:
-    """Show how many records share groups have not finished yet, a line for each group.
+    """Show the lag of share groups, one line for each group.
 
-    With --watch and --json, each reading is one line of JSON.
+    With --watch and --json, each update is one line of JSON.
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.lag.run import run_lag

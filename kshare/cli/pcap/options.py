@@ -14,14 +14,12 @@ def pcap(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A capture, pcap or pcapng; - for standard input, as tcpdump -U -w - writes it.",
+            help="A pcap or pcapng file, or - for standard input (tcpdump -U -w -).",
         ),
     ],
     ports: Annotated[
         list[int] | None,
-        typer.Option(
-            "--port", metavar="PORT", help="Only connections to servers at this port; may be given again."
-        ),
+        typer.Option("--port", metavar="PORT", help="Only connections to this server port; may be repeated."),
     ] = None,
     apis: Apis = None,
     topics: Topics = None,
@@ -31,10 +29,10 @@ def pcap(
     is_json: Json = False,
     only_findings: Lint = False,
 ) -> None:
-    """Show what clients and brokers said to each other in a capture of tcpdump's or Wireshark's.
+    """Show Kafka traffic from a network capture by tcpdump or Wireshark.
 
-    The same views and the same linter as kshare trace. A capture may begin in the middle of connections, lack packets,
-    or have them in any order. Passwords are masked.
+    Same output and linter as kshare trace. A capture may begin in the middle of connections, lack packets, or have
+    them in any order. Passwords are masked.
     """
     from kshare.cli.pcap.run import run_pcap
 

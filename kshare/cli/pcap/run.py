@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.standard_input import piped_input
 from kshare.cli.terminal.traffic.capture import show_capture
 from kshare.cli.terminal.traffic.view import Show
 
@@ -25,10 +24,7 @@ def _chunks(file: str) -> Iterator[bytes]:
             while chunk := opened.read(_CHUNK):
                 yield chunk
         return
-    if sys.stdin.isatty():
-        raise Failure(
-            "what is to be read? Give a file's name, or pipe a capture in: tcpdump -U -w - | kshare pcap -"
-        )
+    piped = piped_input("no input: name a file, or pipe a capture in: tcpdump -U -w - | kshare pcap -")
     with suppress(KeyboardInterrupt):  # Ctrl-C ends a capture that is under way: what was seen is summed up
-        while chunk := os.read(sys.stdin.fileno(), _CHUNK):
+        while chunk := os.read(piped.fileno(), _CHUNK):
             yield chunk

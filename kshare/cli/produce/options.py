@@ -15,10 +15,10 @@ _LARGEST_VALUE = 2**31 - 1
 
 
 def produce(
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Where records go.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to write to.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="What to write; standard input if none is named."),
+        typer.Argument(metavar="FILE", help="Input files. Default: standard input."),
     ] = None,
     server: Server = None,
     properties: Properties = None,
@@ -26,46 +26,54 @@ def produce(
         Form,
         typer.Option(
             "--input",
-            help="A record a line, a JSON object a line (as `consume --json` shows them), or whole files.",
+            help="One record per line, one JSON object per line (as by `consume --json`), or one record per file.",
         ),
     ] = Form.LINES,
     separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="Lines are key, this, value."),
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="Separates key and value in a line."),
     ] = None,
     null: Annotated[
         str | None,
-        typer.Option("--null", metavar="TEXT", help="Keys and values that are this text are null."),
+        typer.Option("--null", metavar="TEXT", help="Text that stands for a null key or value."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The key of all records.")
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="Key of all records.")
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Of all records; may be given often."),
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; may be repeated."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="Instead of one by the key.")
+        int | None,
+        typer.Option(
+            "--partition", "-p", min=0, metavar="N", help="Partition to write to. Default: chosen by the key."
+        ),
     ] = None,
-    codec: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.NONE,
+    codec: Annotated[
+        Codec, typer.Option("--compression", "-z", help="Compression of the batches.")
+    ] = Codec.NONE,
     count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Write N made-up records; no input is read.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Write N generated records instead of reading input."),
     ] = None,
-    size: Annotated[int | None, typer.Option(min=1, metavar="BYTES", help="Of each made-up value.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, metavar="BYTES", help="Size of each generated value.")
+    ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="No more records a second.")
+        float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="Records per second, at most.")
     ] = None,
     is_json: Json = False,
 ) -> None:
-    """Write records: from standard input, from files, or as many as you like for a test."""
+    """Write records from standard input or files, or generated ones for a test."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.produce import run
     from kshare.cli.produce.input_records import Template
 
     if rate == math.inf:
-        raise typer.BadParameter("--rate inf: leave it out to write without a limit")
+        raise typer.BadParameter("--rate inf: omit --rate to write without a limit")
     if size is not None and size > _LARGEST_VALUE:
-        raise typer.BadParameter(f"--size {size}: Kafka's records hold {_LARGEST_VALUE} bytes at most")
+        raise typer.BadParameter(f"--size {size}: a Kafka record holds at most {_LARGEST_VALUE} bytes")
     template = Template.of(key, header or [], partition, separator, null)
     source = run.source(files or [], form, template, count, size)
     run.produce(Cluster(server, properties), topic, source, codec, rate, is_json)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from kshare.cli.produce.formats import Codec, Form
 from kshare.cli.produce.input_records import Draft, Template
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_input import standard_input
 from kshare.cli.terminal.table import show_json
 from kshare.cli.terminal.wording import counted, span
 from kshare.protocol.compression import Compression
@@ -156,7 +156,7 @@ async def _whole(files: Sequence[Path], template: Template) -> AsyncIterator[lis
     for path in files:
         yield [template.whole(await anyio.Path(path).read_bytes())]
     if not files:
-        yield [template.whole(b"".join([chunk async for chunk in _chunks(sys.stdin.fileno())]))]
+        yield [template.whole(b"".join([chunk async for chunk in _chunks(standard_input().fileno())]))]
 
 
 async def _lines(files: Sequence[Path], read: Callable[[bytes, int], Draft]) -> AsyncIterator[list[Draft]]:
@@ -165,7 +165,7 @@ async def _lines(files: Sequence[Path], read: Callable[[bytes, int], Draft]) -> 
             async for drafts in _lines_of(file.fileno(), read, f"{path}, "):
                 yield drafts
     if not files:
-        async for drafts in _lines_of(sys.stdin.fileno(), read, ""):
+        async for drafts in _lines_of(standard_input().fileno(), read, ""):
             yield drafts
 
 

@@ -11,29 +11,33 @@ from kshare.cli.cluster.options import Properties, Server
 
 
 def state(
-    group: Annotated[
-        str | None, typer.Argument(metavar="GROUP", help="A share group; all, if none is named.")
-    ] = None,
+    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="Share group. Default: all.")] = None,
     server: Server = None,
     properties: Properties = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC[:PARTITION,...]", help="Only these."),
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC[:PARTITION,...]", help="Only these topics or partitions."
+        ),
     ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--file", metavar="FILE", help="Log segments of the topic, instead of a cluster."),
+        typer.Option(
+            "--file", metavar="FILE", help="Read log segments of __share_group_state instead of a cluster."
+        ),
     ] = None,
-    is_detailed: Annotated[bool, typer.Option("--verbose", "-v", help="Every range, and epochs.")] = False,
-    is_history: Annotated[
-        bool, typer.Option("--history", help="How it came about: each record of the topic.")
+    is_detailed: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every offset range, and epochs.")
     ] = False,
-    is_live: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it changes.")] = False,
+    is_history: Annotated[
+        bool, typer.Option("--history", help="Show each record of the topic in order.")
+    ] = False,
+    is_live: Annotated[bool, typer.Option("--follow", "-f", help="Keep watching for changes.")] = False,
     is_json: Annotated[
-        bool, typer.Option("--json", help="JSON; a line each with --history and --follow.")
+        bool, typer.Option("--json", help="Print JSON, one object per line with --history and --follow.")
     ] = False,
 ) -> None:
-    """What brokers have stored of share-partitions, out of __share_group_state."""
+    """Show the stored state of share-partitions, read from __share_group_state."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.state import run
     from kshare.cli.terminal.arguments import chosen_topics

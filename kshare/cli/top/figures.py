@@ -34,11 +34,13 @@ class Column:
 
 _GROUP = Column("GROUP", "group", "the share group", False)
 _LAG = Column("LAG", "lag", "records that aren't settled yet")
-_AGAIN = Column("AGAIN", "again", "of these, those that came back, and wait for their next delivery")
-_MOST = Column("MOST", "most_deliveries", "the highest delivery count among those; a limit archives them")
-_DONE = Column("DONE/s", "settled_per_second", "records settled a second, since the reading before")
-_IN = Column("IN/s", "written_per_second", "records written a second")
-_OLDEST = Column("OLDEST", "oldest_seconds", "how long ago the first record that isn't settled was written")
+_REDELIVERED = Column("REDELIVERED", "redelivered", "of these, delivered before and now available again")
+_DELIVERIES = Column(
+    "DELIVERIES", "most_deliveries", "the highest delivery count of these; at the limit a record is archived"
+)
+_DONE = Column("DONE/s", "settled_per_second", "records settled per second, since the last update")
+_IN = Column("IN/s", "written_per_second", "records written per second")
+_OLDEST = Column("OLDEST", "oldest_seconds", "age of the first record that isn't settled")
 
 COLUMNS: Mapping[View, tuple[Column, ...]] = {
     View.GROUPS: (
@@ -46,28 +48,28 @@ COLUMNS: Mapping[View, tuple[Column, ...]] = {
         Column("STATE", "state", "Stable with members, Empty without", False),
         Column("MEM", "members", "members"),
         Column("PARTS", "partitions", "partitions that the group reads"),
-        *(_LAG, _AGAIN, _MOST, _DONE, _IN, _OLDEST),
+        *(_LAG, _REDELIVERED, _DELIVERIES, _DONE, _IN, _OLDEST),
     ),
     View.PARTITIONS: (
         _GROUP,
         Column("TOPIC", "topic", "", False),
         Column("P", "partition", "partition"),
-        Column("START", "start", "all records before are settled"),
-        *(_LAG, _AGAIN, _MOST, _DONE, _IN, _OLDEST),
+        Column("START", "start", "the start offset: all records before it are settled"),
+        *(_LAG, _REDELIVERED, _DELIVERIES, _DONE, _IN, _OLDEST),
     ),
     View.MEMBERS: (
         _GROUP,
         Column("MEMBER", "member", "the member's id", False),
-        Column("CLIENT", "client", "what it calls itself", False),
-        Column("HOST", "host", "where it comes from", False),
-        Column("EPOCH", "epoch", "rises with each assignment"),
-        Column("PARTS", "partitions", "partitions that are assigned to it"),
+        Column("CLIENT", "client", "the client id", False),
+        Column("HOST", "host", "the client's address", False),
+        Column("EPOCH", "epoch", "the member epoch: rises with each assignment"),
+        Column("PARTS", "partitions", "partitions assigned to it"),
     ),
 }
 
 UNKNOWN = (
-    "Which records are locked now, by which member, and since when, brokers tell nobody: AGAIN counts what "
-    "they have stored. kshare trace shows locks as they are taken and given back."
+    "Brokers don't reveal which records are locked, by which member, or since when: REDELIVERED counts what "
+    "they have stored. kshare trace shows locks as they are acquired and released."
 )
 
 
@@ -136,7 +138,7 @@ def _partition(one: PartitionReading, before: PartitionReading | None, seconds: 
         "partition": one.partition,
         "start": one.start,
         "lag": one.lag,
-        "again": one.again,
+        "redelivered": one.redelivered,
         "most_deliveries": one.most_deliveries,
         "settled_per_second": _rate(_settled(one), _settled(before), seconds),
         "written_per_second": _rate(one.end, before.end if before else None, seconds),
@@ -172,7 +174,7 @@ def _group(group: GroupReading, partitions: list[Row]) -> Row:
         "members": len(group.members),
         "partitions": len(partitions),
         "lag": _over(sum, partitions, "lag"),
-        "again": _over(sum, partitions, "again"),
+        "redelivered": _over(sum, partitions, "redelivered"),
         "most_deliveries": _over(max, partitions, "most_deliveries"),
         "settled_per_second": _over(sum, partitions, "settled_per_second"),
         "written_per_second": _over(sum, partitions, "written_per_second"),

@@ -25,21 +25,21 @@ def top(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP", help="Only this group; may be given several times."),
+        typer.Option(metavar="GROUP", help="Only this group; may be repeated."),
     ] = None,
-    view: Annotated[What, typer.Option(help="What to begin with.")] = What.GROUPS,
+    view: Annotated[What, typer.Option(help="View to start with.")] = What.GROUPS,
     sort: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="By which column, as on the board: lag, oldest.")
+        str | None, typer.Option(metavar="COLUMN", help="Column to sort by, such as lag or oldest.")
     ] = None,
-    interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Between two readings.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Show it once, after one interval, and end.")] = False,
-    is_json: Annotated[
-        bool, typer.Option("--json", help="JSON; without --once a line each interval.")
+    interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between updates.")] = 2.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show one update, after one interval, and exit.")
     ] = False,
+    is_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per update.")] = False,
 ) -> None:
-    """Watch share groups: lag, redeliveries, rates, the oldest record, by group, partition and member.
+    """Watch the lag, redeliveries, rates and oldest record of share groups, by group, partition or member.
 
-    On the live screen ? explains the columns and the keys.
+    Press ? on the live screen for an explanation of columns and keys.
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.top.figures import COLUMNS, View
@@ -48,8 +48,8 @@ def top(
     chosen = View(view.value)
     columns = {column.head.lower(): column.name for column in COLUMNS[chosen]}
     if sort is not None and sort.lower() not in columns:
-        raise typer.BadParameter(f"--sort {sort}: there is {', '.join(columns)}")
+        raise typer.BadParameter(f"--sort {sort}: the columns are {', '.join(columns)}")
     if interval > _LONGEST_INTERVAL_S:
-        raise typer.BadParameter(f"--interval {interval:g}: a day ({_LONGEST_INTERVAL_S} seconds) at most")
+        raise typer.BadParameter(f"--interval {interval:g}: at most a day ({_LONGEST_INTERVAL_S} seconds)")
     by = columns[sort.lower()] if sort else None
     run_top(Cluster(server, properties), group or [], chosen, by, interval, once, is_json)

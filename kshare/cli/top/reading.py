@@ -22,7 +22,7 @@ class PartitionReading:
     """Where the topic's log ends."""
     lag: int | None
     """Records that aren't settled; None if neither the coordinator nor the stored state tells."""
-    again: int | None
+    redelivered: int | None
     """Of these, those that have been delivered before and wait to be delivered again, as far as it is stored."""
     most_deliveries: int | None
     """The highest delivery count among them."""

@@ -9,9 +9,9 @@ import typer
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
 
-topics = command_group("Topics: listed, created, deleted.")
+topics = command_group("List, create and delete topics.")
 
-Names: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more names.")]
+Names: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
 
 
 @topics.command("list")
@@ -19,11 +19,11 @@ def list_(
     server: Server = None,
     properties: Properties = None,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Kafka's own topics, such as __share_group_state, as well.")
+        bool, typer.Option("--internal", help="Also Kafka's internal topics, such as __share_group_state.")
     ] = False,
     is_json: Json = False,
 ) -> None:
-    """Name, partitions and replicas of every topic."""
+    """List topics with their partitions and replicas."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.topics import run
 
@@ -38,20 +38,22 @@ def create(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, metavar="N", help="How many; the brokers' default without it."
+            "--partitions", "-p", min=1, metavar="N", help="Number of partitions. Default: set by the broker."
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", "-r", min=1, metavar="N", help="Likewise, copies of each partition."
+            "--replication-factor",
+            "-r",
+            min=1,
+            metavar="N",
+            help="Replicas of each partition. Default: set by the broker.",
         ),
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option(
-            "--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; may be given several times."
-        ),
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic config; may be repeated."),
     ] = None,
     is_json: Json = False,
 ) -> None:
@@ -65,7 +67,7 @@ def create(
 
 @topics.command("delete")
 def delete(names: Names, server: Server = None, properties: Properties = None, is_json: Json = False) -> None:
-    """Delete topics, with all of their records."""
+    """Delete topics and all their records."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.topics import run
 

@@ -18,7 +18,7 @@ def trace(
         str,
         typer.Option(
             metavar="HOST:PORT",
-            help="Where clients find this proxy; the brokers get the ports behind it.",
+            help="Address of the proxy for clients; the brokers get the ports after it.",
         ),
     ] = "127.0.0.1:19092",
     write: Annotated[
@@ -27,7 +27,7 @@ def trace(
             "--write",
             "-w",
             metavar="FILE",
-            help="Also write all of it to a capture (pcapng), for kshare pcap and Wireshark.",
+            help="Also write the traffic to a pcapng file, for kshare pcap and Wireshark.",
         ),
     ] = None,
     apis: Apis = None,
@@ -38,10 +38,10 @@ def trace(
     is_json: Json = False,
     only_findings: Lint = False,
 ) -> None:
-    """Show what clients and brokers say to each other, as a proxy between them.
+    """Show Kafka traffic, as a proxy between clients and brokers.
 
-    Clients are given the address of this proxy instead of the cluster's; all brokers are then found through it. TLS
-    and SASL towards the cluster are in --command-config; clients speak plainly, and may log in by SASL themselves.
+    Clients use the address of this proxy as their bootstrap server and reach all brokers through it. TLS and SASL
+    towards the cluster are configured in --command-config; clients connect without TLS, and may use SASL themselves.
     Ctrl-C ends it with a summary. Passwords are masked, in captures too.
     """
     from kshare.cli.cluster.connection import Cluster

@@ -54,13 +54,20 @@ class GroupNotLeft(Rule):
     level = Level.HARMFUL
     hears_all_turns = True
     about = (
-        "The member closed its sessions and never left the group: until the session timeout the coordinator keeps its "
-        "partitions for it. Send a last heartbeat with member epoch -1."
+        "The member closed its sessions and connections but never left the group: the coordinator keeps its partitions "
+        "assigned until the session timeout. Send a last heartbeat with member epoch -1."
     )
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
         self._closed: dict[Member, None] = {}
+        self._coordinator_connections: dict[Member, int] = {}
+        """Connection of each member's last heartbeat. If the capture was cut before it was closed, the member may have
+        left unseen."""
+
+    def on_beat(self, beat: Beat) -> Remarks:
+        self._coordinator_connections[beat.member] = beat.exchange.connection.number
+        return ()
 
     def on_turn(self, step: Step) -> Remarks:
         if step.turn.epoch == CLOSING:
@@ -71,7 +78,8 @@ class GroupNotLeft(Rule):
 
     def on_finish(self, ledger: Ledger, now: float) -> Remarks:
         for member in self._closed:
-            if member.heartbeat_at is not None and not member.has_left and not member.sessions:
+            is_over = self._coordinator_connections.get(member) in ledger.closed_connections
+            if is_over and not member.has_left and not member.sessions:
                 yield Remark(member, "sessions closed, group not left")
 
 

@@ -204,7 +204,7 @@ def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
 def test_a_misspelt_topic_is_refused_at_once(topic: str, words: list[str]) -> None:
     misspelt = topic.replace("orders", "oders")
     done = kshare("consume", "-t", topic, "-t", misspelt, "-g", topic, *words)
-    assert_refused(done, 1, f"there is no topic {misspelt}: did you mean ")
+    assert_refused(done, 1, f"there is no topic {misspelt}; did you mean ")
     assert topic in done.err
     assert f"kshare topics create {misspelt}" in done.err
 
@@ -269,12 +269,12 @@ def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
         (["-t", "x", "--json", "-f", "%s"], 2, "exclude each other"),
         (["-t", "x", "--json", "--property", "print.key=true"], 2, "exclude each other"),
         (["-t", "x", "-f", "%q"], 2, "%q means nothing"),
-        (["-t", "x", "--property", "print.kez=true"], 2, "did you mean print.key?"),
-        (["-t", "x", "--value-deserializer", "lonk"], 2, "did you mean long?"),
+        (["-t", "x", "--property", "print.kez=true"], 2, "did you mean 'print.key'"),
+        (["-t", "x", "--value-deserializer", "lonk"], 2, "did you mean 'long'"),
         (["-t", "x", "-X", "auto.offset.reset=earliest"], 1, "share.auto.offset.reset"),
         (["-t", "x", "-X", "nonsense"], 1, "should be name=value"),
         (["-t", "x", "-n", "0"], 2, "--max-messages"),
-        (["-t", "x", "-g", ""], 2, "a group's name must not be empty"),
+        (["-t", "x", "-g", ""], 2, "the group name must not be empty"),
     ],
 )
 def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:

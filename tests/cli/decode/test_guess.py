@@ -70,7 +70,7 @@ def test_guesses_are_listed_best_first(run: Kshare) -> None:
 
 
 def test_a_message_is_suggested_for_a_kind_that_is_misspelt() -> None:
-    with pytest.raises(Failure, match="did you mean ShareSnapshotKey"):
+    with pytest.raises(Failure, match="did you mean 'ShareSnapshotKey"):
         check_kind("ShareSnapshotKye")
 
 

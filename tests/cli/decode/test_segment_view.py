@@ -114,7 +114,7 @@ def test_a_summary_of_a_small_segment_if_asked_for(run: Kshare, segment: Path) -
     assert run("decode", "--summary", frames.fetch_request().hex()).out == "ShareFetchRequest v2  106 bytes\n"
     refused = run("decode", "--summary", "--hex", str(segment))
     assert refused.code == 2
-    assert "--summary shows neither bytes nor fields" in refused.err
+    assert "--summary can't be combined with --hex or --field" in refused.err
 
 
 def test_a_summary_names_damage_and_goes_on(run: Kshare, large_segment: Path) -> None:

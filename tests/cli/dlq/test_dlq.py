@@ -81,6 +81,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
 def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
     broker.create_topic("dlq.empty", 1, {f"{_SETTINGS}group.enable": "true"})
+    broker.produce("dlq.empty", [b"not a dead letter"])
     done = run("dlq", "list")
     assert [line.split() for line in done.out.splitlines()] == [
         ["TOPIC", "PARTITIONS", "LETTERS", "OF", "GROUPS"],

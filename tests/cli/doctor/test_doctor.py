@@ -338,7 +338,7 @@ def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
     (command,) = only(run, "problem", "rights", "topic oders doesn't exist", *words)
     assert command == f"kshare topics create oders --bootstrap-server {broker.bootstrap}"
     (found,) = examine(run, *words)
-    assert found["text"] == "topic oders doesn't exist: did you mean orders?"
+    assert found["text"] == "topic oders doesn't exist; did you mean 'orders'?"
 
 
 def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:

@@ -133,7 +133,7 @@ def test_an_unknown_lag_is_a_dash(broker: Broker, run: Kshare) -> None:
 
 def test_a_group_or_topic_that_does_not_exist_is_an_error(broker: Broker, run: Kshare) -> None:
     assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "group nobody: GROUP_ID_NOT_FOUND")
-    assert_refused(run("lag", "-t", "order"), 1, "there is no topic order: did you mean orders")
+    assert_refused(run("lag", "-t", "order"), 1, "there is no topic order; did you mean 'orders")
 
 
 def test_a_group_deleted_after_it_was_listed_is_left_out(broker: Broker, run: Kshare) -> None:

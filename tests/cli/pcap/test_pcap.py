@@ -284,4 +284,4 @@ def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
 
 
 def test_at_a_terminal_nothing_is_waited_for() -> None:
-    assert on_terminal("pcap", "-").out.startswith("kshare: what is to be read? Give a file's name")
+    assert on_terminal("pcap", "-").out.startswith("kshare: no input: name a file")

@@ -55,7 +55,7 @@ def test_help_and_usage_on_a_terminal() -> None:
     assert "decode" in done.out
     assert max(map(len, without_colours(done.out).splitlines())) <= 80
     assert on_terminal("decode").out == (
-        "kshare: what is to be read? Give bytes as text, a file's name, or pipe something in\n"
+        "kshare: no input: give bytes as text or a file name, or pipe bytes in\n"
     )
 
 

@@ -15,9 +15,9 @@ NOW = 1_800_000_000.0
 
 
 def partition(
-    number: int = 0, lag: int | None = 5, end: int = 100, group: str = "g", again: int | None = 2
+    number: int = 0, lag: int | None = 5, end: int = 100, group: str = "g", redelivered: int | None = 2
 ) -> PartitionReading:
-    return PartitionReading(group, "orders", number, 90, end, lag, again, 3, NOW - 75)
+    return PartitionReading(group, "orders", number, 90, end, lag, redelivered, 3, NOW - 75)
 
 
 def reading(*partitions: PartitionReading, at: float = 0.0, members: int = 1) -> Reading:
@@ -57,14 +57,14 @@ def test_offsets_that_were_reset_are_no_rate() -> None:
 
 
 def test_a_group_is_the_sum_of_its_partitions() -> None:
-    (row,) = figures(reading(partition(0, 5), partition(1, 7, again=None)), None).rows[View.GROUPS]
-    assert (row["partitions"], row["lag"], row["again"], row["most_deliveries"]) == (2, 12, 2, 3)
+    (row,) = figures(reading(partition(0, 5), partition(1, 7, redelivered=None)), None).rows[View.GROUPS]
+    assert (row["partitions"], row["lag"], row["redelivered"], row["most_deliveries"]) == (2, 12, 2, 3)
     assert row["oldest_seconds"] == 75
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    (row,) = figures(reading(partition(lag=None, again=None)), None).rows[View.GROUPS]
-    assert (row["lag"], row["again"]) == (None, None)
+    (row,) = figures(reading(partition(lag=None, redelivered=None)), None).rows[View.GROUPS]
+    assert (row["lag"], row["redelivered"]) == (None, None)
 
 
 def test_a_group_that_may_not_be_looked_at_says_so() -> None:
@@ -91,8 +91,8 @@ def test_columns_stand_below_their_heads() -> None:
         "P",
         "START",
         "vLAG",
-        "AGAIN",
-        "MOST",
+        "REDELIVERED",
+        "DELIVERIES",
         "DONE/s",
         "IN/s",
         "OLDEST",

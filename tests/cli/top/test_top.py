@@ -68,7 +68,7 @@ def test_it_says_what_is_settled_and_what_waits(group: str, run: Kshare) -> None
     assert row["lag"] == 6
     first = found["partitions"][0]
     assert (first["topic"], first["partition"], first["start"], first["lag"]) == ("orders", 0, 3, 6)
-    assert (first["again"], first["most_deliveries"]) == (1, 1)
+    assert (first["redelivered"], first["most_deliveries"]) == (1, 1)
     assert first["settled_per_second"] == 0
     assert 0 <= first["oldest_seconds"] < DEADLINE
     (member,) = found["members"]
@@ -100,7 +100,7 @@ def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, r
 
     broker.faults.add(FetchRequest, times=None, change=refuse)
     first = top(run)["partitions"][0]
-    assert (first["lag"], first["again"], first["oldest_seconds"]) == (6, None, None)
+    assert (first["lag"], first["redelivered"], first["oldest_seconds"]) == (6, None, None)
 
 
 def test_a_group_that_is_not_for_us_doesnt_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
@@ -128,7 +128,7 @@ def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
 def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
     done = run("top", "--sort", "weight")
     assert (done.code, done.out) == (2, "")
-    assert "there is group, state, mem, parts, lag, again" in done.err
+    assert "the columns are group, state, mem, parts, lag, redelivered" in done.err
     assert run("top", "--interval", "0").code == 2
     assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: a day")
 
@@ -191,7 +191,7 @@ def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
 
 @pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
 def test_live(group: str, screen: Screen, broker: Broker) -> None:
-    frame = screen.wait_for("AGAIN")
+    frame = screen.wait_for("REDELIVERED")
     assert any(line.split()[:3] == [group, "Stable", "1"] for line in frame)
     screen.type("p")
     assert any(line.split()[:3] == [group, "orders", "0"] for line in screen.wait_for("START"))
@@ -209,13 +209,13 @@ def test_live(group: str, screen: Screen, broker: Broker) -> None:
 
 
 def test_windows_that_change_their_size(group: str, screen: Screen) -> None:
-    screen.wait_for("AGAIN")
+    screen.wait_for("REDELIVERED")
     screen.resize(120, 30)
-    screen.wait_for("AGAIN", height=30)
+    screen.wait_for("REDELIVERED", height=30)
 
 
 def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Screen, broker: Broker) -> None:
-    screen.wait_for("AGAIN")
+    screen.wait_for("REDELIVERED")
     fault = broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     screen.wait_for("CLUSTER_AUTHORIZATION_FAILED")
     fault.stop()

@@ -22,11 +22,11 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
-from kshare.cli.cluster.known_groups import or_nearest_group
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
 from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
+from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.wording import counted
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
@@ -89,7 +89,7 @@ async def _known(patient: Patient) -> tuple[str, ...]:
 
 def _missing(group: str, known: Iterable[str]) -> Finding:
     """Before its first consumer a group isn't there, which is no trouble; or its name is wrong."""
-    nearest = or_nearest_group(group, known)
+    nearest = did_you_mean(group, known)
     return ok(check_of(group), f"health not checked: there is no such group yet{nearest}")
 
 

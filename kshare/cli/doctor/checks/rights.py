@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.cluster.known_topics import or_nearest
 from kshare.cli.doctor.checks.cluster_info import Patient
 from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown
+from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.net.permissions import Resource, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest, MetadataRequest
@@ -34,7 +34,7 @@ async def rights(patient: Patient) -> AsyncIterator[Finding]:
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
             known = [one.name or "" for one in (await patient.router.metadata(None)).topics]
-            yield problem(_CHECK, f"topic {topic} doesn't exist{or_nearest(topic, known)}", command)
+            yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
         else:
             yield _judge(patient, "topic", topic, _on_topic(found))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.suggestion import did_you_mean
 
 
 def api_names(incomplete: str) -> list[str]:
@@ -30,5 +29,4 @@ def api_key(text: str) -> int:
 
 def nearest(text: str, names: list[str], suffix: str) -> str:
     """The end of an error message: the most similar name, if any is similar."""
-    near = get_close_matches(text, [name.removesuffix(suffix) for name in names], 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return did_you_mean(text, (name.removesuffix(suffix) for name in names))

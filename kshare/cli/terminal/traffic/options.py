@@ -1,4 +1,4 @@
-"""Options that `kshare trace` and `kshare pcap` share. Light, so that help and completion come at once."""
+"""Options that `kshare trace` and `kshare pcap` share. Imports little, so that help and completion are fast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def error_names(incomplete: str) -> list[str]:
-    """For completion in the shell."""
+    """Shell completion."""
     from kshare.protocol.error_codes import ErrorCode
 
     names = ["any", *(code.name for code in ErrorCode)]
@@ -25,33 +25,31 @@ Apis: TypeAlias = Annotated[
     typer.Option(
         "--api",
         metavar="API",
-        help="Only this API, by name or number; may be given again.",
+        help="Only this API, by name or number; may be repeated.",
         autocompletion=api_names,
     ),
 ]
 Topics: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only what names this topic, by its name or id."),
+    typer.Option("--topic", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."),
 ]
 Groups: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--group", metavar="GROUP", help="Only what names this group.")
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="Only exchanges that mention this group.")
 ]
 Errors: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--error",
         metavar="ERROR",
-        help="Only what failed with this error, or with any.",
+        help="Only exchanges that failed with this error; `any` for all errors.",
         autocompletion=error_names,
     ),
 ]
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Every field of every request and answer.")
+    bool, typer.Option("--verbose", "-v", help="Show every field of requests and responses.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
-Lint: TypeAlias = Annotated[
-    bool, typer.Option("--lint", help="No exchanges: what the linter finds, and the summary.")
-]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Lint: TypeAlias = Annotated[bool, typer.Option("--lint", help="Show only linter findings and the summary.")]
 
 
 def make_show(
@@ -63,13 +61,13 @@ def make_show(
     is_json: bool,
     only_findings: bool,
 ) -> Show:
-    """Refuses names that can't occur: they would show nothing, and no reason why."""
+    """Rejects names that can't occur, which would silently match nothing."""
     from kshare.cli.terminal.traffic.view import Show
     from kshare.traffic import Filter
 
     for name in errors or ():
         if not error_names(name) and not name.lstrip("-").isdigit():
-            raise typer.BadParameter(f"--error {name}: Kafka has no such error; `any` stands for all of them")
+            raise typer.BadParameter(f"--error {name}: no such Kafka error; `any` stands for all errors")
     wanted = Filter(
         tuple(str(api_key(one)) for one in apis or ()),
         tuple(topics or ()),

@@ -10,5 +10,5 @@ from kshare.cli.terminal.failure import Failure
 
 def test_names_are_found_and_near_ones_suggested() -> None:
     assert {api_key(text) for text in ("78", "ShareFetch", "sharefetchresponse")} == {78}
-    with pytest.raises(Failure, match="did you mean ShareFetch"):
+    with pytest.raises(Failure, match="did you mean 'ShareFetch"):
         api_key("ShareFetsh")
