@@ -14,6 +14,7 @@ from kshare.broker.shares.delivery import Delivery, Limits, State
 from kshare.broker.shares.window import Batch, Window
 
 Span = tuple[int, int]
+"""First and last offset."""
 
 
 @dataclass(slots=True)

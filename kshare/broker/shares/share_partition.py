@@ -16,13 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kshare.broker.refusal import Refusal
-from kshare.broker.shares.acquiring import Acquired, acquire_known, acquire_new, is_suspicious
+from kshare.broker.shares.acquiring import Acquired, Span, acquire_known, acquire_new, is_suspicious
 from kshare.broker.shares.delivery import Cause, Delivery, Kind, Limits, State
 from kshare.broker.shares.window import Batch, Run, Window
 from kshare.protocol.error_codes import ErrorCode
-
-Span = tuple[int, int]
-"""First and last offset."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -34,9 +34,9 @@ class Column:
 
 _GROUP = Column("GROUP", "group", "the share group", False)
 _LAG = Column("LAG", "lag", "records that aren't settled yet")
-_REDELIVERED = Column("REDELIVERED", "redelivered", "of these, delivered before and now available again")
-_DELIVERIES = Column(
-    "DELIVERIES", "most_deliveries", "the highest delivery count of these; at the limit a record is archived"
+_REDELIVERED = Column("REDELIV", "redelivered", "of these, delivered before and now available again")
+_MAX_DELIVERIES = Column(
+    "MAXDEL", "most_deliveries", "the highest delivery count of these; a limit archives them"
 )
 _DONE = Column("DONE/s", "settled_per_second", "records settled per second, since the last update")
 _IN = Column("IN/s", "written_per_second", "records written per second")
@@ -48,14 +48,14 @@ COLUMNS: Mapping[View, tuple[Column, ...]] = {
         Column("STATE", "state", "Stable with members, Empty without", False),
         Column("MEM", "members", "members"),
         Column("PARTS", "partitions", "partitions that the group reads"),
-        *(_LAG, _REDELIVERED, _DELIVERIES, _DONE, _IN, _OLDEST),
+        *(_LAG, _REDELIVERED, _MAX_DELIVERIES, _DONE, _IN, _OLDEST),
     ),
     View.PARTITIONS: (
         _GROUP,
         Column("TOPIC", "topic", "", False),
         Column("P", "partition", "partition"),
         Column("START", "start", "the start offset: all records before it are settled"),
-        *(_LAG, _REDELIVERED, _DELIVERIES, _DONE, _IN, _OLDEST),
+        *(_LAG, _REDELIVERED, _MAX_DELIVERIES, _DONE, _IN, _OLDEST),
     ),
     View.MEMBERS: (
         _GROUP,
@@ -68,8 +68,8 @@ COLUMNS: Mapping[View, tuple[Column, ...]] = {
 }
 
 UNKNOWN = (
-    "Brokers don't reveal which records are locked, by which member, or since when: REDELIVERED counts what "
-    "they have stored. kshare trace shows locks as they are acquired and released."
+    "Brokers don't tell which records are locked, by which member, and since when: REDELIV counts what they "
+    "have stored. kshare trace shows locks as they are acquired and released."
 )
 
 

@@ -79,7 +79,7 @@ class GroupNotLeft(Rule):
     def on_finish(self, ledger: Ledger, now: float) -> Remarks:
         for member in self._closed:
             is_over = self._coordinator_connections.get(member) in ledger.closed_connections
-            if is_over and not member.has_left and not member.sessions:
+            if is_over and member.heartbeat_at is not None and not member.has_left and not member.sessions:
                 yield Remark(member, "sessions closed, group not left")
 
 

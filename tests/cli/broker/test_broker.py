@@ -106,7 +106,7 @@ def test_a_folder_keeps_what_there_was(tmp_path: Path) -> None:
     [
         (["--nope"], 2, "unrecognized arguments: --nope"),
         (["--port", "x"], 2, "--port: 'x' is not a number from 0 to 65535"),
-        (["--nodes", "0"], 2, "--nodes: '0' is no number"),
+        (["--nodes", "0"], 2, "--nodes: '0' is not a number"),
         (["--nodes", "5", "--port", "65533"], 1, "more than there are ports"),
         (["--topic", "a:x"], 2, "'x' is no number of partitions"),
         (["--topic", "a b"], 2, "'a b' can't be a topic's name"),

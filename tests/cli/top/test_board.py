@@ -91,8 +91,8 @@ def test_columns_stand_below_their_heads() -> None:
         "P",
         "START",
         "vLAG",
-        "REDELIVERED",
-        "DELIVERIES",
+        "REDELIV",
+        "MAXDEL",
         "DONE/s",
         "IN/s",
         "OLDEST",
@@ -162,7 +162,7 @@ def test_help_says_what_nobody_knows() -> None:
     board = Board("here", View.GROUPS, None, 2)
     board.press("?")
     text = " ".join(" ".join(shown(board, MANY)).split())
-    assert "Which records are locked now, by which member, and since when, brokers tell nobody" in text
+    assert "Brokers don't tell which records are locked, by which member, and since when" in text
     assert "LAG records that aren't settled yet" in text
     board.press("x")
     assert "LAG" in shown(board, MANY)[1]

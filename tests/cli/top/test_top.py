@@ -128,9 +128,9 @@ def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
 def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
     done = run("top", "--sort", "weight")
     assert (done.code, done.out) == (2, "")
-    assert "the columns are group, state, mem, parts, lag, redelivered" in done.err
+    assert "the columns are group, state, mem, parts, lag, redeliv" in done.err
     assert run("top", "--interval", "0").code == 2
-    assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: a day")
+    assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: at most a day")
 
 
 def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
@@ -191,7 +191,7 @@ def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
 
 @pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
 def test_live(group: str, screen: Screen, broker: Broker) -> None:
-    frame = screen.wait_for("REDELIVERED")
+    frame = screen.wait_for("REDELIV")
     assert any(line.split()[:3] == [group, "Stable", "1"] for line in frame)
     screen.type("p")
     assert any(line.split()[:3] == [group, "orders", "0"] for line in screen.wait_for("START"))
@@ -200,7 +200,7 @@ def test_live(group: str, screen: Screen, broker: Broker) -> None:
     screen.type("m")
     screen.wait_for("truck")
     screen.type("?")
-    screen.wait_for("brokers tell nobody")
+    screen.wait_for("Brokers don't tell")
     screen.type("x\x1b[D")
     screen.wait_for("vPARTS")
     screen.type("q")
@@ -209,13 +209,13 @@ def test_live(group: str, screen: Screen, broker: Broker) -> None:
 
 
 def test_windows_that_change_their_size(group: str, screen: Screen) -> None:
-    screen.wait_for("REDELIVERED")
+    screen.wait_for("REDELIV")
     screen.resize(120, 30)
-    screen.wait_for("REDELIVERED", height=30)
+    screen.wait_for("REDELIV", height=30)
 
 
 def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Screen, broker: Broker) -> None:
-    screen.wait_for("REDELIVERED")
+    screen.wait_for("REDELIV")
     fault = broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     screen.wait_for("CLUSTER_AUTHORIZATION_FAILED")
     fault.stop()
