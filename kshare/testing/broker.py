@@ -214,11 +214,13 @@ class Broker:
         self.call(write)
 
     def records(self, topic: str) -> list[Record]:
-        """Every record of a topic, partition after partition: for a look at dead letters, for instance."""
+        """Every record of a topic, partition after partition: for a look at dead letters, for instance.
+
+        The topic must exist: see `create_topic`.
+        """
 
         def read() -> list[Record]:
-            found = self.state.cluster.topics.get(topic)
-            return [record for each in found.partitions for record in _records_of(each)] if found else []
+            return [record for each in self._topic(topic).partitions for record in _records_of(each)]
 
         return self.call(read)
 
