@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -9,11 +10,16 @@ from typing import Any
 
 import pytest
 
-from tools.modules import ROOT, cycles, imports_of, modules
+from tools.modules import ROOT, Imports, cycles, imports_of, modules
 
 FOR_ALL = {"kshare.errors", "kshare.installation", "kshare.summary_log"}
 SOURCES = modules("kshare") | modules("tools")
-IMPORTS = {name: imports_of(name, path, SOURCES) for name, path in SOURCES.items()}
+
+
+@functools.cache
+def imports() -> dict[str, Imports]:
+    """Module → what it imports. Not made when this module is imported: every process of a run collects it."""
+    return {name: imports_of(name, path, SOURCES) for name, path in SOURCES.items()}
 
 
 def arrows() -> dict[str, set[str] | None]:
@@ -75,7 +81,7 @@ def test_a_room_imports_what_its_row_allows(room: str) -> None:
         f"{name} imports {other}"
         for name in SOURCES
         if room_of(name) == room
-        for other in sorted(IMPORTS[name].at_run_time | IMPORTS[name].for_types)
+        for other in sorted(imports()[name].at_run_time | imports()[name].for_types)
         if other.startswith("kshare.") and room_of(other) != room and room_of(other) not in FOR_ALL
         if not any(other == one or other.startswith(f"{one}.") for one in allowed)
     ]
@@ -88,7 +94,7 @@ def test_every_arrow_is_gone_along(room: str) -> None:
         other
         for name in SOURCES
         if room_of(name) == room
-        for other in IMPORTS[name].at_run_time | IMPORTS[name].for_types
+        for other in imports()[name].at_run_time | imports()[name].for_types
     }
     idle = [
         arrow
@@ -100,7 +106,7 @@ def test_every_arrow_is_gone_along(room: str) -> None:
 
 def test_modules_import_each_other_in_no_circle() -> None:
     """Wherever in a module the import stands. `python -m tools.modules` lists circles for type checkers alone."""
-    graph = {name: one.at_run_time for name, one in IMPORTS.items() if name.startswith("kshare")}
+    graph = {name: one.at_run_time for name, one in imports().items() if name.startswith("kshare")}
     assert cycles(graph) == []
 
 

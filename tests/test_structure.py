@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,14 @@ PRIVATE = {
     "test_sync.py": 3,
 }
 """Who reads how many private names of somebody else's, for want of a public one. No more of them: rather fewer."""
-_OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields"}
+_DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit"}
+"""Public names of named tuples and of `os`."""
+
+
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    """Everything in tests/, parsed once for all that is asked of it."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
 
 
 def parts_of(path: Path) -> tuple[str, str]:
@@ -107,7 +115,7 @@ def test_placing(name: str, is_fine: bool) -> None:
 
 
 def test_each_says_what_it_is_about() -> None:
-    documents = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in MODULES}
+    documents = {path: ast.get_docstring(trees()[path]) for path in MODULES}
     assert [path.name for path, document in documents.items() if not document] == []
 
 
@@ -126,8 +134,7 @@ def of_test_modules(names: Iterator[str]) -> list[str]:
 
 
 def test_no_test_module_is_imported() -> None:
-    sources = {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
-    found = {str(path.relative_to(ROOT)): of_test_modules(imported(tree)) for path, tree in sources.items()}
+    found = {str(path.relative_to(ROOT)): of_test_modules(imported(tree)) for path, tree in trees().items()}
     assert {path: names for path, names in found.items() if names} == {}
 
 
@@ -145,16 +152,13 @@ def private_names(tree: ast.Module) -> list[str]:
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")
-        and node.attr not in _OF_NAMED_TUPLES
+        and node.attr not in _DOCUMENTED
         and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
     ]
 
 
 def test_no_more_private_names_are_read_than_are_known() -> None:
-    found = {
-        path.relative_to(TESTS).as_posix(): len(private_names(ast.parse(path.read_text(encoding="utf-8"))))
-        for path in TESTS.rglob("*.py")
-    }
+    found = {path.relative_to(TESTS).as_posix(): len(private_names(tree)) for path, tree in trees().items()}
     assert {path: count for path, count in found.items() if count > PRIVATE.get(path, 0)} == {}
 
 

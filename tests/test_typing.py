@@ -168,6 +168,7 @@ def shortened(kind: str) -> str:
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", kind)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_a_misspelt_option_is_an_error_and_records_are_typed(
     check: Callable[[Path], Findings], tmp_path: Path
@@ -181,6 +182,7 @@ def test_a_misspelt_option_is_an_error_and_records_are_typed(
     assert {line: shortened(kind) for line, kind in revealed.items()} == expected
 
 
+@pytest.mark.lengthy
 def test_hovering_over_an_option_shows_its_docs(tmp_path: Path) -> None:
     calls: dict[str, list[Option]] = {
         "kshare.ShareConsumer": [*CONSUMER, *CLIENT],

@@ -219,11 +219,10 @@ class Broker:
         self.call(write)
 
     def records(self, topic: str) -> list[Record]:
-        """All records of a topic, partition by partition, without a client."""
+        """All records of a topic, which must exist, partition by partition, without a client."""
 
         def read() -> list[Record]:
-            found = self.state.cluster.topics.get(topic)
-            return [record for each in found.partitions for record in _records_of(each)] if found else []
+            return [record for each in self._topic(topic).partitions for record in _records_of(each)]
 
         return self.call(read)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
+
+from tests.cli.prepared import PYTHON, Prepared
 
 ROOT = Path(__file__).parents[2]
-_KAFKA_PYTHONS = [f"ignore:{name}_text is deprecated:DeprecationWarning" for name in ("open", "read")]
-KSHARE = [
-    *(sys.executable, "-W", "error", *(word for one in _KAFKA_PYTHONS for word in ("-W", one))),
-    *("-m", "kshare.cli"),
-]
-"""As a process whose own warnings are errors, like those of the tests."""
+KSHARE = [*PYTHON, "-m", "kshare.cli"]
+"""A process from nothing. It takes most of a second to start: `kshare` and `Piped` fork one that has started."""
 DEADLINE = 60
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -35,16 +35,33 @@ Kshare = Callable[..., Done]
 
 def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None) -> Done:
     """In a process of its own, with pipes."""
-    done = subprocess.run(
-        [*KSHARE, *arguments],
-        input=stdin,
-        capture_output=True,
-        cwd=ROOT,
-        env={**os.environ, **(environment or {})},
-        timeout=DEADLINE,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    (stdin_read, stdin_write), (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe(), os.pipe()
+    try:
+        process = Prepared(
+            arguments, (stdin_read, out_write, err_write), {**os.environ, **(environment or {})}
+        )
+    finally:
+        for descriptor in (stdin_read, out_write, err_write):
+            os.close(descriptor)
+    # Each in a thread, for pipes hold a few pages only.
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(_write, stdin_write, stdin)
+        out, err = pool.submit(_read, out_read), pool.submit(_read, err_read)
+        try:
+            code = process.wait(DEADLINE)
+        finally:
+            process.kill()
+    return Done(code, out.result().decode(), err.result().decode())
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(data)
+
+
+def _read(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as pipe:
+        return pipe.read()
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -70,11 +87,15 @@ class Piped:
     """A process of its own whose output is read a line at a time, by somebody who may go away."""
 
     def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [*KSHARE, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        assert self._process.stdout is not None
-        self._out = self._process.stdout
+        (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe()
+        self._out: IO[bytes] = os.fdopen(out_read, "rb")
+        self._err: IO[bytes] = os.fdopen(err_read, "rb")
+        with (
+            Path(os.devnull).open("rb") as nothing,
+            os.fdopen(out_write, "wb") as out,
+            os.fdopen(err_write, "wb") as err,
+        ):
+            self._process = Prepared(arguments, (nothing.fileno(), out.fileno(), err.fileno()))
 
     def __enter__(self) -> Self:
         return self
@@ -82,8 +103,10 @@ class Piped:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._process:
-            self._process.kill()
+        self._process.kill()
+        self._process.wait(DEADLINE)
+        self._out.close()
+        self._err.close()
 
     def line(self) -> bytes:
         return self._out.readline()
@@ -95,8 +118,7 @@ class Piped:
     def end(self) -> tuple[int, bytes]:
         """The exit code, and what it said of errors; fails when it doesn't end by itself."""
         code = self._process.wait(DEADLINE)
-        assert self._process.stderr is not None
-        return code, self._process.stderr.read()
+        return code, self._err.read()
 
 
 def without_colours(text: str) -> str:

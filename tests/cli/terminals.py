@@ -7,13 +7,13 @@ import os
 import pty
 import select
 import struct
-import subprocess
 import termios
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, without_colours
+from tests.cli.prepared import Prepared
+from tests.cli.running import DEADLINE, Done, without_colours
 
 
 class Terminal:
@@ -24,15 +24,11 @@ class Terminal:
         self.resize(columns, lines)
         unwanted = ("NO_COLOR", "COLUMNS", "LINES")
         environment = {key: value for key, value in os.environ.items() if key not in unwanted}
-        self.process = subprocess.Popen(
-            [*KSHARE, *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=ROOT,
-            env={**environment, "TERM": "xterm-256color"},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+        self.process = Prepared(
+            arguments,
+            (slave, slave, slave),
+            {**environment, "TERM": "xterm-256color"},
+            has_terminal=True,  # so that Ctrl-C reaches it
         )
         os.close(slave)
         self.sent = bytearray()
@@ -46,7 +42,7 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(DEADLINE)
         os.close(self._master)
 
     @property

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import DEADLINE, KSHARE, ROOT
+from tests.cli.prepared import Prepared
+from tests.cli.running import DEADLINE
 
 
 class Trace:
@@ -22,9 +23,9 @@ class Trace:
         self.events: list[Any] = []
         self._out, self._err = folder / "trace.out", folder / "trace.err"
         options = ("--listen", "127.0.0.1:0", "--json", "--write", str(self.capture), "-b", bootstrap)
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self._process = subprocess.Popen(
-                [*KSHARE, "trace", *options, *arguments], stdout=out, stderr=err, cwd=ROOT
+        with Path(os.devnull).open("rb") as nothing, self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = Prepared(
+                ("trace", *options, *arguments), (nothing.fileno(), out.fileno(), err.fileno())
             )
 
     def wait_until_it_listens(self) -> None:
@@ -54,7 +55,7 @@ class Trace:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.wait(DEADLINE)
 
     def of_type(self, kind: str) -> list[Any]:
         return [event for event in self.events if event["type"] == kind]

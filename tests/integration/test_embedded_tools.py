@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kshare.sync
+from kshare.errors import ConfigError
 from kshare.testing import Broker
 from tools.kafka.jars import install
 from tools.kafka.tool import run_tool
@@ -74,7 +75,8 @@ def test_topics_and_the_console(broker: Broker) -> None:
     )
     assert sum(int(row[3]) for row in words(groups) if row[:2] == ["readers", "fresh"]) == 3
     with_bootstrap(broker, topics, "--delete", "--topic", "fresh")
-    assert broker.records("fresh") == []
+    with pytest.raises(ConfigError, match="topic 'fresh' doesn't exist"):
+        broker.records("fresh")
 
 
 @pytest.mark.parametrize("transactional", [False, True])

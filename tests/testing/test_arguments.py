@@ -79,6 +79,7 @@ def test_options_that_were_left_out_may_be_none() -> None:
             "values must be bytes, or None for a tombstone, not 'one'",
         ),
         (lambda broker: broker.produce("orders", [b"1"], key="k"), "key must be bytes or None, not 'k'"),
+        (lambda broker: broker.records("ordres"), "topic 'ordres' doesn't exist"),
         (lambda broker: broker.delete_topic("ordres"), "topic 'ordres' doesn't exist"),
         (lambda broker: broker.set_topic_config("ordres", {}), "topic 'ordres' doesn't exist"),
         (

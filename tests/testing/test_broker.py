@@ -19,6 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kshare import ShareConsumer
 from kshare.broker.profiles import RELEASES, Release
 from kshare.broker.refusal import Refusal
+from kshare.errors import ConfigError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
@@ -189,7 +190,8 @@ def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> No
 
 
 def test_each_test_has_a_broker_of_its_own(kshare_broker: Broker) -> None:
-    assert kshare_broker.records("orders") == []
+    with pytest.raises(ConfigError, match="topic 'orders' doesn't exist"):
+        kshare_broker.records("orders")
     kshare_broker.create_topic("orders")
     kshare_broker.produce("orders", [None], key=b"gone")
     (record,) = kshare_broker.records("orders")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tools.cookbook.pages import DOCUMENTS, shown
 from tools.cookbook.scenarios import RULES, SCENARIOS
 from tools.cookbook.stage import output_of
 
 
+@pytest.mark.lengthy
 def test_every_scenario_is_shown_and_shows_what_it_did() -> None:
     blocks = {name: block for path in DOCUMENTS for name, block in shown(path.read_text()).items()}
     assert blocks.keys() == SCENARIOS.keys() == RULES.keys()
