@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NoReturn, Protocol
 
-import kshare.protocol.memory as memory
+import kshare.fast.memory as memory
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch

@@ -17,12 +17,12 @@ from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
-import kshare.client.coarse as coarse
-import kshare.client.current as current
-import kshare.client.shortcut as shortcut
-from kshare.client.awaiting import NextRecord, Records
+import kshare.fast.await_slots as await_slots
+import kshare.fast.coarse_clock as coarse_clock
+import kshare.fast.current_task as current_task
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
+from kshare.fast.awaiting import NextRecord, Records
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
 _LONGEST_STRETCH_MS = 50
@@ -70,7 +70,7 @@ class BatchStream:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, ShareBatch]:
-        return self._next(current.current_task())
+        return self._next(current_task.current_task())
 
     async def _next(self, task: object) -> ShareBatch:
         if not self._is_implicit:
@@ -219,7 +219,7 @@ class RecordStream(Records):
         """When this stretch ends, though there may be records left of it."""
 
     def take(self, task: object) -> ShareRecord | None:
-        if self._left == 0 or self._is_asked or coarse.coarse_ms() > self._until:
+        if self._left == 0 or self._is_asked or coarse_clock.coarse_ms() > self._until:
             return None
         if self._is_implicit:
             self._put_down(task)
@@ -248,10 +248,10 @@ class RecordStream(Records):
 
     async def _next(self) -> ShareRecord:
         self._shelf.give_back()
-        if self._left == 0 or coarse.coarse_ms() > self._until:
+        if self._left == 0 or coarse_clock.coarse_ms() > self._until:
             await checkpoint()
             self._left = self._source.stretch()
-            self._until = coarse.coarse_ms() + _LONGEST_STRETCH_MS
+            self._until = coarse_clock.coarse_ms() + _LONGEST_STRETCH_MS
         self._left -= 1
         record = self._shelf.next_held()
         while record is None:
@@ -287,4 +287,4 @@ def shared(why: str) -> KshareError:
     )
 
 
-shortcut.await_quickly(NextRecord)
+await_slots.await_quickly(NextRecord)

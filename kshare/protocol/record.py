@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-import kshare.protocol.memory as memory
+import kshare.fast.memory as memory
 from kshare.errors import CorruptBatchError
 from kshare.protocol.uncopied import refuse_copy
 

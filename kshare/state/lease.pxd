@@ -1,7 +1,7 @@
 # C types for lease.py.
 
 cimport cython
-cimport kshare.protocol.memory as memory
+cimport kshare.fast.memory as memory
 from libc.stdint cimport int64_t
 
 cdef int _held, _renew, _renewing

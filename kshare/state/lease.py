@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-import kshare.protocol.memory as memory
+import kshare.fast.memory as memory
 from kshare.protocol.uncopied import refuse_copy
 
 Partition = tuple[bytes, int]

@@ -2,7 +2,7 @@
 
 Without them a record comes by way of an exception, a traceback included. Python 3.11 calls a type's `am_send`, and
 needs no exception then; Cython has no name for that one. Later versions call `tp_iternext`, where one exception will do
-for all records. `shortcut.pxd` puts both where the interpreter looks.
+for all records. `await_slots.pxd` puts both where the interpreter looks.
 """
 
 from __future__ import annotations

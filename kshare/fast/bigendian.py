@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kshare.protocol.primitives import Buffer
+Buffer = bytes | bytearray | memoryview
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 _UINT16, _UINT32, _FLOAT64 = (Struct(f">{code}") for code in "HId")

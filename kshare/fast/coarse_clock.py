@@ -1,6 +1,6 @@
 """A clock so cheap that every record can look at it: milliseconds, exact to some ten of them.
 
-Compiled, it is the kernel's coarse clock, which is a quarter of the exact one's price: see `coarse.pxd`.
+Compiled, it is the kernel's coarse clock, which is a quarter of the exact one's price: see `coarse_clock.pxd`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from typing import Any, Self
 
-import kshare.client.current as current
-from kshare.client.record import ShareRecord
+import kshare.fast.current_task as current_task
 
 
 class Records:
@@ -20,11 +19,11 @@ class Records:
     def __init__(self) -> None:
         self._spare: NextRecord | None = None
 
-    def take(self, task: object) -> ShareRecord | None:
+    def take(self, task: object) -> Any:
         """The next record for this task, if nothing has to be waited for."""
         raise NotImplementedError
 
-    async def wait(self, task: object) -> ShareRecord:
+    async def wait(self, task: object) -> Any:
         """The next record for this task, when it is there."""
         raise NotImplementedError
 
@@ -37,7 +36,7 @@ class Records:
             one = NextRecord()
         self._spare = None
         one.records = self
-        task = current.current_task()
+        task = current_task.current_task()
         if one.task is not task:  # a comparison is quicker than to count who knows it
             one.task = task
         return one
@@ -61,9 +60,9 @@ class NextRecord:
         """None once it has been awaited."""
         self.task: object = None
         """Who asks: the task that called `anext`, though another may await it for that one."""
-        self._waiting: Coroutine[Any, Any, ShareRecord] | None = None
+        self._waiting: Coroutine[Any, Any, Any] | None = None
 
-    def __await__(self) -> Generator[Any, Any, ShareRecord]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         return self
 
     def __iter__(self) -> Self:
@@ -73,7 +72,7 @@ class NextRecord:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """What `await` calls, where `shortcut` hasn't told it better."""
+        """What `await` calls, where `await_slots` hasn't told it better."""
         record = self.take()
         if record is not None:
             raise StopIteration(record)
@@ -87,7 +86,7 @@ class NextRecord:
         if self._waiting is not None:
             self._waiting.close()
 
-    def take(self) -> ShareRecord | None:
+    def take(self) -> Any:
         records = self.records
         if records is None:
             return None
@@ -96,7 +95,7 @@ class NextRecord:
             records.finish(self)
         return record
 
-    def waiting(self) -> Coroutine[Any, Any, ShareRecord]:
+    def waiting(self) -> Coroutine[Any, Any, Any]:
         if self._waiting is None:
             if self.records is None:
                 raise RuntimeError("it has been awaited already")

@@ -14,5 +14,5 @@ if _take is not None:
     _take.restype, _take.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
 
 
-def new_room(size: int) -> memoryview:
+def uncleared(size: int) -> memoryview:
     return memoryview(bytearray(size) if _take is None else _take(None, size))

@@ -1,7 +1,7 @@
 """Which task runs: something that is the same as long as one task runs, and another in another task.
 
 Compiled, it is the task's context (of `contextvars`), which the interpreter has at hand, for every record asks for it:
-see `current.pxd`. Everyone else gets the task itself.
+see `current_task.pxd`. Everyone else gets the task itself.
 """
 
 from __future__ import annotations
