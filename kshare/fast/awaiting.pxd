@@ -3,6 +3,8 @@
 cimport cython
 cimport kshare.fast.current_task as current_task
 
+cdef bint _is_on
+
 
 cdef class Records:
     cdef NextRecord _spare

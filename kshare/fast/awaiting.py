@@ -9,6 +9,9 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Self
 
 import kshare.fast.current_task as current_task
+from kshare import fast
+
+_is_on = fast.IS_ON
 
 
 class Records:
@@ -30,7 +33,9 @@ class Records:
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> NextRecord:
+    def __anext__(self) -> NextRecord | Coroutine[Any, Any, Any]:
+        if not _is_on:
+            return self.wait(current_task.current_task())
         one = self._spare
         if one is None:
             one = NextRecord()
