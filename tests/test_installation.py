@@ -94,6 +94,7 @@ def test_what_was_installed_from_a_folder_is_reinstalled_from_there(
 ) -> None:
     """Where pip noted it: an index may not have it."""
     noted = None if source is None else json.dumps(source)
+    monkeypatch.setattr(fast, "IS_ON", True)
     monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: noted))
     command = installation.mend()
     assert command.startswith("pip install --force-reinstall --no-deps --no-cache-dir ")

@@ -5,6 +5,7 @@ cimport kshare.fast.coarse_clock as coarse_clock
 cimport kshare.fast.current_task as current_task
 cimport kshare.fast.await_slots as await_slots
 from kshare.fast.awaiting cimport NextRecord, Records
+from kshare.fast.left_loops cimport Loop
 from kshare.client.record cimport Handles, ShareBatch, ShareRecord
 
 
@@ -21,7 +22,7 @@ cdef class Shelf:
 
 
 @cython.final
-cdef class BatchStream:
+cdef class BatchStream(Loop):
     cdef object _source, _task
     cdef bint _is_implicit, _is_asked
     cdef Shelf _shelf

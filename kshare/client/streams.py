@@ -23,6 +23,7 @@ import kshare.fast.current_task as current_task
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
 from kshare.fast.awaiting import NextRecord, Records
+from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
 _LONGEST_STRETCH_MS = 50
@@ -52,7 +53,7 @@ class Source(Protocol):
         ...
 
 
-class BatchStream:
+class BatchStream(Loop):
     """Batch by batch."""
 
     __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_shelf", "_source", "_task")
@@ -100,7 +101,7 @@ class BatchStream:
         if lost:
             self._source.on_too_late(batch, lost)
 
-    def __del__(self) -> None:
+    def _on_left(self) -> None:
         if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
 
@@ -274,7 +275,7 @@ class RecordStream(Records):
         if lost:
             self._source.on_too_late(record.batch, lost)
 
-    def __del__(self) -> None:
+    def _on_left(self) -> None:
         self._shelf.end_loop()
         if self._in_hand is not None:
             self._shelf.leave(self._in_hand)

@@ -2,7 +2,7 @@
 
 The switch is for debugging: is it a trick's fault? It is read once, when kshare is first imported. Switched off, all of
 kshare runs from its `.py` files, though compiled ones lie beside them: so no C body is inlined, no slot patched, no
-record recycled, and the clock is the ordinary one. What modules here would still do in plain Python they leave, too.
+record recycled, and the clock is the ordinary one; each record comes through a coroutine of its own.
 
 docs/architecture.md lists the tricks: what each gains, and how to take it out.
 """

@@ -2,11 +2,12 @@
 
 cimport cython
 cimport kshare.fast.current_task as current_task
+from kshare.fast.left_loops cimport Loop
 
 cdef bint _is_on
 
 
-cdef class Records:
+cdef class Records(Loop):
     cdef NextRecord _spare
 
     cpdef object take(self, object task)

@@ -1,12 +1,17 @@
 """Memory for a socket to write into, as it comes: to clear it first costs a tenth of what reading large answers does.
 
 Whoever takes it writes all of it before anybody reads it.
+
+Gains: a tenth of the time that large answers take to read.
+To take it out: `memoryview(bytearray(size))`.
 """
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
+
+from kshare import fast
 
 _take: Any = getattr(getattr(ctypes, "pythonapi", None), "PyByteArray_FromStringAndSize", None)
 """CPython alone has it."""
@@ -15,4 +20,4 @@ if _take is not None:
 
 
 def uncleared(size: int) -> memoryview:
-    return memoryview(bytearray(size) if _take is None else _take(None, size))
+    return memoryview(bytearray(size) if _take is None or not fast.IS_ON else _take(None, size))

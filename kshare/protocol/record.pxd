@@ -2,6 +2,7 @@
 
 cimport cython
 cimport kshare.fast.memory as memory
+cimport kshare.fast.uncollected as uncollected
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 ctypedef (uint64_t, int64_t) number_and_position

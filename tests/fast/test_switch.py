@@ -50,12 +50,28 @@ def test_otherwise_all_that_is_compiled_is(value: str) -> None:
     assert {*switched(value, "-c", LOADED).split()[1:]} == beside
 
 
-def test_switched_off_anext_is_a_coroutine_of_its_own() -> None:
-    code = (
-        "from tests.fakes.batches import Batches\nit = anext(Batches().records())\n"
-        "print(type(it).__name__)\nit.close()"
-    )
-    assert [switched(value, "-c", code) for value in ("0", "1")] == ["coroutine\n", "NextRecord\n"]
+RECYCLED = """
+from tests.fakes.batches import batch
+print(len({id(record) for record in batch(0, 100)}) == 2)
+"""
+TAKEN = """
+import anyio
+from tests.fakes.batches import Batches, batch
+
+async def main():
+    stream = Batches(batch(0, 5)).records()
+    await anext(stream)
+    one = anext(stream)
+    await one
+    print(anext(stream) is one)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("code", [RECYCLED, TAKEN])
+def test_switched_off_nothing_is_used_again(code: str) -> None:
+    assert [switched(value, "-c", code) for value in ("0", "1")] == ["False\n", "True\n"]
 
 
 @pytest.mark.lengthy
