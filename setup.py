@@ -11,7 +11,17 @@ from pathlib import Path
 from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
 
-INLINED = {"memory", "bigendian", "coarse", "current", "shortcut", "__init__"}
+INLINED = {
+    "__init__",
+    "await_slots",
+    "bigendian",
+    "byte_runs",
+    "coarse_clock",
+    "current_task",
+    "memory",
+    "recycling",
+    "uncollected",
+}
 """Their `.pxd` files hold C bodies for compiled callers; they themselves stay Python."""
 
 DIRECTIVES = {"language_level": 3}

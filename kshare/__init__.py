@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kshare import fast as fast  # first: its switch decides which files all other modules are loaded from
 from kshare.errors import (
     AcknowledgeError,
     AuthenticationFailed,

@@ -1,4 +1,4 @@
-"""The installation: version, Python, and whether the performance-critical modules are compiled.
+"""The installation: version, Python, and whether the performance-critical modules are compiled, and used.
 
 They are compiled if a C compiler is available when the package is built; all of them or none. Without them everything
 works, but reading records takes up to twelve times as long.
@@ -15,9 +15,14 @@ from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
+from kshare import fast
+
 log = logging.getLogger("kshare")
 
 SLOW = "kshare's modules are not compiled: reading records takes up to 12 times as long"
+SWITCHED_OFF = (
+    f"kshare's fast paths are switched off ({fast.SWITCH}=0): reading records takes up to 12 times as long"
+)
 _REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
 """Pip's cache may hold a wheel that was built without a compiler."""
 
@@ -38,8 +43,17 @@ def is_compiled() -> bool:
     return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
 
 
+def why_slow() -> str:
+    """Empty where it isn't. Switched off, nobody asks what is compiled."""
+    if not fast.IS_ON:
+        return SWITCHED_OFF
+    return "" if is_compiled() else SLOW
+
+
 def advice() -> str:
-    """What to do if nothing is compiled, before running `mend`."""
+    """What to do if no compiled module is used, before running `mend`."""
+    if not fast.IS_ON:
+        return "unless you are debugging, unset it"
     python = ".".join(platform.python_version_tuple()[:2])
     return (
         f"install a C compiler and the headers of Python {python}, then reinstall kshare without pip's cache"
@@ -47,7 +61,9 @@ def advice() -> str:
 
 
 def mend() -> str:
-    """The command that reinstalls kshare, from where it was installed or from the package index."""
+    """The command for that: reinstalls kshare from where it was installed, or from the package index."""
+    if not fast.IS_ON:
+        return f"unset {fast.SWITCH}"
     folder, is_editable = _source()
     if folder is None:
         return f"{_REINSTALL} --no-binary kshare kshare"
@@ -69,15 +85,18 @@ def _source() -> tuple[str | None, bool]:
 
 def describe() -> str:
     """The text of `kshare --version`."""
-    what = "compiled" if is_compiled() else f"not compiled\n{SLOW}\n{advice()}:\n{mend()}"
+    slow = why_slow()
+    what = "compiled" if not slow else "switched off" if slow == SWITCHED_OFF else "not compiled"
+    more = f"\n{slow}\n{advice()}:\n{mend()}" if slow else ""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}"
+    return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}{more}"
 
 
 def warn_if_slow() -> None:
-    """Logs a warning, once per process, if the modules aren't compiled."""
+    """Logs a warning, once per process, if no compiled module is used."""
     global _is_told
     if not _is_told:
         _is_told = True
-        if not is_compiled():
-            log.warning("%s; %s: %s", SLOW, advice(), mend())
+        slow = why_slow()
+        if slow:
+            log.warning("%s; %s: %s", slow, advice(), mend())

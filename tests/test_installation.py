@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import kshare
-from kshare import installation
+from kshare import fast, installation
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,9 +32,15 @@ with Broker(topics={"orders": 1}) as broker:
 """
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, switch: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, fast.SWITCH: switch},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -70,7 +77,7 @@ def test_without_compiled_modules_it_says_so_and_how_to_mend_it() -> None:
     assert "not compiled" in done.stdout
     assert installation.SLOW in done.stdout
     assert "install a C compiler" in done.stdout
-    assert installation.mend() in done.stdout
+    assert "pip install --force-reinstall" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -87,10 +94,26 @@ def test_what_was_installed_from_a_folder_is_reinstalled_from_there(
 ) -> None:
     """Where pip noted it: an index may not have it."""
     noted = None if source is None else json.dumps(source)
+    monkeypatch.setattr(fast, "IS_ON", True)
     monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: noted))
     command = installation.mend()
     assert command.startswith("pip install --force-reinstall --no-deps --no-cache-dir ")
     assert command.endswith(end)
+
+
+def test_switched_off_it_says_so_and_not_that_a_compiler_is_missing() -> None:
+    done = python("-m", "kshare", "--version", switch="0")
+    assert ", switched off\n" in done.stdout
+    assert installation.SWITCHED_OFF in done.stdout
+    assert done.stdout.endswith("unset it:\nunset KSHARE_FAST\n")
+    assert "compile" not in done.stdout
+
+
+def test_a_process_that_is_switched_off_logs_that_once() -> None:
+    done = python("-c", TWICE.replace("import tests.helpers.source_only", ""), switch="0")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"WARNING kshare {installation.SWITCHED_OFF}; unless you are debugging")
 
 
 def test_a_process_logs_it_once() -> None:

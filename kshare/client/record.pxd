@@ -1,7 +1,7 @@
 # C types for record.py.
 
 cimport cython
-cimport kshare.protocol.memory as memory
+cimport kshare.fast.recycling as recycling
 from kshare.protocol.record cimport Record, RecordWalk
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NoReturn, Protocol
 
-import kshare.protocol.memory as memory
+import kshare.fast.recycling as recycling
 from kshare.errors import AcknowledgeError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
@@ -356,7 +356,7 @@ class Handles:
     def _blank(self) -> ShareRecord:
         """To be filled: what a reader makes of a record is its own, so its records are always new."""
         record = self._before
-        if record is not None and memory.is_unshared(record):
+        if record is not None and recycling.is_unshared(record):
             return record
         return ShareRecord.__new__(ShareRecord) if self._reader is None else self._kind.__new__(self._kind)
 

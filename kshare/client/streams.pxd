@@ -1,10 +1,11 @@
 # C types for streams.py. A coroutine keeps its variables in an object of its own: they can't have C types from here.
 
 cimport cython
-cimport kshare.client.coarse as coarse
-cimport kshare.client.current as current
-cimport kshare.client.shortcut as shortcut
-from kshare.client.awaiting cimport NextRecord, Records
+cimport kshare.fast.coarse_clock as coarse_clock
+cimport kshare.fast.current_task as current_task
+cimport kshare.fast.await_slots as await_slots
+from kshare.fast.awaiting cimport NextRecord, Records
+from kshare.fast.left_loops cimport Loop
 from kshare.client.record cimport Handles, ShareBatch, ShareRecord
 
 
@@ -21,7 +22,7 @@ cdef class Shelf:
 
 
 @cython.final
-cdef class BatchStream:
+cdef class BatchStream(Loop):
     cdef object _source, _task
     cdef bint _is_implicit, _is_asked
     cdef Shelf _shelf
@@ -36,7 +37,7 @@ cdef class RecordStream(Records):
     cdef Py_ssize_t _left
     cdef long long _until
 
-    cpdef ShareRecord take(self, object task)
+    cpdef object take(self, object task)
 
     @cython.locals(record=ShareRecord)
     cdef _put_down(self, object task)

@@ -17,12 +17,13 @@ from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
-import kshare.client.coarse as coarse
-import kshare.client.current as current
-import kshare.client.shortcut as shortcut
-from kshare.client.awaiting import NextRecord, Records
+import kshare.fast.await_slots as await_slots
+import kshare.fast.coarse_clock as coarse_clock
+import kshare.fast.current_task as current_task
 from kshare.client.record import Handles, ShareBatch, ShareRecord
 from kshare.errors import KshareError
+from kshare.fast.awaiting import NextRecord, Records
+from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
 _LONGEST_STRETCH_MS = 50
@@ -52,7 +53,7 @@ class Source(Protocol):
         ...
 
 
-class BatchStream:
+class BatchStream(Loop):
     """Batch by batch."""
 
     __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_shelf", "_source", "_task")
@@ -70,7 +71,7 @@ class BatchStream:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, ShareBatch]:
-        return self._next(current.current_task())
+        return self._next(current_task.current_task())
 
     async def _next(self, task: object) -> ShareBatch:
         if not self._is_implicit:
@@ -100,7 +101,7 @@ class BatchStream:
         if lost:
             self._source.on_too_late(batch, lost)
 
-    def __del__(self) -> None:
+    def _on_left(self) -> None:
         if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
 
@@ -219,7 +220,7 @@ class RecordStream(Records):
         """When this stretch ends, though there may be records left of it."""
 
     def take(self, task: object) -> ShareRecord | None:
-        if self._left == 0 or self._is_asked or coarse.coarse_ms() > self._until:
+        if self._left == 0 or self._is_asked or coarse_clock.coarse_ms() > self._until:
             return None
         if self._is_implicit:
             self._put_down(task)
@@ -248,10 +249,10 @@ class RecordStream(Records):
 
     async def _next(self) -> ShareRecord:
         self._shelf.give_back()
-        if self._left == 0 or coarse.coarse_ms() > self._until:
+        if self._left == 0 or coarse_clock.coarse_ms() > self._until:
             await checkpoint()
             self._left = self._source.stretch()
-            self._until = coarse.coarse_ms() + _LONGEST_STRETCH_MS
+            self._until = coarse_clock.coarse_ms() + _LONGEST_STRETCH_MS
         self._left -= 1
         record = self._shelf.next_held()
         while record is None:
@@ -274,7 +275,7 @@ class RecordStream(Records):
         if lost:
             self._source.on_too_late(record.batch, lost)
 
-    def __del__(self) -> None:
+    def _on_left(self) -> None:
         self._shelf.end_loop()
         if self._in_hand is not None:
             self._shelf.leave(self._in_hand)
@@ -287,4 +288,4 @@ def shared(why: str) -> KshareError:
     )
 
 
-shortcut.await_quickly(NextRecord)
+await_slots.await_quickly(NextRecord)

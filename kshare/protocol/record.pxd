@@ -1,7 +1,8 @@
 # C types for record.py. Kept positions are 32 bits wide: a batch states its size in an int32.
 
 cimport cython
-cimport kshare.protocol.memory as memory
+cimport kshare.fast.memory as memory
+cimport kshare.fast.uncollected as uncollected
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 ctypedef (uint64_t, int64_t) number_and_position

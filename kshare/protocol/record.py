@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-import kshare.protocol.memory as memory
+import kshare.fast.memory as memory
+import kshare.fast.uncollected as uncollected
 from kshare.errors import CorruptBatchError
 from kshare.protocol.uncopied import refuse_copy
 
@@ -172,7 +173,7 @@ class RecordWalk:
         has_append_time: bool,
         ranges: OffsetRanges | None,
     ) -> None:
-        self._kept = memory.kept(view)
+        self._kept = uncollected.kept(view)
         self._data = memory.readable(view)
         self._position = start
         self._end = len(view)

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from kshare.errors import EncodeError
-from kshare.protocol import memory
+from kshare.fast import memory
 from kshare.protocol import record_header as header
 from kshare.protocol.checksum import crc32c
 from kshare.protocol.compression import Compression, compress

@@ -1,7 +1,7 @@
 # C types for record_columns.py.
 
 cimport cython
-cimport kshare.protocol.memory as memory
+cimport kshare.fast.memory as memory
 cimport kshare.protocol.record as record
 from kshare.protocol.record cimport Record, RecordWalk
 from libc.stdint cimport int32_t, int64_t, uint64_t

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-import kshare.protocol.memory as memory
+import kshare.fast.memory as memory
 import kshare.protocol.record as record
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.uncopied import refuse_copy

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NoReturn, cast
 
+from kshare import fast
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol import record as record_module
 from kshare.protocol import record_header as header
@@ -24,7 +25,8 @@ from kshare.protocol.uncopied import refuse_copy
 Buffer = bytes | bytearray | memoryview
 
 _SMALLEST_RECORD = 7
-_IS_COMPILED = not str(record_module.__file__).endswith(".py")
+_IS_QUICK = fast.IS_ON and str(record_module.__file__).endswith(".py")
+"""The quick loop is: compiled, the walk is quicker; switched off, there is one way for all."""
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = frozenset(map(int, ControlType))
 
@@ -191,7 +193,7 @@ class Batch:
         """
         ranges = self._narrowed(ranges)
         walk = self.walk(ranges)
-        return walk if _IS_COMPILED or ranges is not None else quick_records(walk)
+        return walk if not _IS_QUICK or ranges is not None else quick_records(walk)
 
     def values(self, ranges: OffsetRanges | None = None) -> list[bytes | None]:
         """What the same records hold."""

@@ -1,7 +1,7 @@
 # C types for lease.py.
 
 cimport cython
-cimport kshare.protocol.memory as memory
+cimport kshare.fast.byte_runs as byte_runs
 from libc.stdint cimport int64_t
 
 cdef int _held, _renew, _renewing

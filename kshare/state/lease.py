@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-import kshare.protocol.memory as memory
+import kshare.fast.byte_runs as byte_runs
 from kshare.protocol.uncopied import refuse_copy
 
 Partition = tuple[bytes, int]
@@ -129,7 +129,7 @@ class Lease:
         return self.count_between(state, state)
 
     def count_between(self, low: int, high: int) -> int:
-        return memory.count_between(self.states, 0, len(self.states), low, high)
+        return byte_runs.count_between(self.states, 0, len(self.states), low, high)
 
     @property
     def undecided(self) -> int:
@@ -194,7 +194,7 @@ class Lease:
         types = bytes(states[start:stop])
         states[start:stop] = types.translate(_TO_SENT)
         kind = types[0]
-        is_same = memory.count_between(states, start, stop, SENT | kind, SENT | kind) == stop - start
+        is_same = byte_runs.count_between(states, start, stop, SENT | kind, SENT | kind) == stop - start
         return types[:1] if is_same else types
 
     def translate(self, changes: bytes) -> None:
@@ -216,9 +216,9 @@ class Lease:
 
     def runs(self, low: int, high: int) -> list[tuple[int, int]]:
         """Start and end index of every run of states from `low` to `high`."""
-        return memory.runs_between(self.states, 0, len(self.states), low, high)
+        return byte_runs.runs_between(self.states, 0, len(self.states), low, high)
 
     def runs_within(self, first: int, last: int, low: int, high: int) -> list[tuple[int, int]]:
         """The same within these offsets, which may extend beyond the lease."""
         start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
-        return memory.runs_between(self.states, start, stop, low, high)
+        return byte_runs.runs_between(self.states, start, stop, low, high)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from time import time
 
-from kshare.net.room import new_room
+from kshare.fast.uncleared import uncleared
 
 _ROOM = 4 * 1024 * 1024
 _CHUNK = 256 * 1024
@@ -33,7 +33,7 @@ _Piece = tuple[See, memoryview, int, int, float]
 class Unseen:
     def __init__(self) -> None:
         _have_memory_kept()
-        self._room = new_room(_ROOM)
+        self._room = uncleared(_ROOM)
         self._used = 0
         self._pieces: deque[_Piece] = deque()
         self._bytes = 0
@@ -49,7 +49,7 @@ class Unseen:
     def receive(self, source: socket.socket) -> memoryview:
         """What has come, in memory that nobody else writes to as long as somebody looks at it."""
         if _ROOM - self._used < _CHUNK:
-            self._room = new_room(_ROOM)
+            self._room = uncleared(_ROOM)
             self._used = 0
         first = self._used
         self._used += source.recv_into(self._room[first:], _CHUNK)

@@ -1,7 +1,7 @@
 """The record decoder, and any other compiled module, twice: as compiled, and as the plain Python it falls back to.
 
 Where there is a C compiler the compiled one must be there too: tests that ask for it fail, they aren't left out. Where
-there is none it isn't among `IMPLEMENTATIONS`.
+there is none, or tricks are switched off, it isn't among `IMPLEMENTATIONS`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import kshare
+from kshare import fast
 
 _MODULES = ("record", "record_loop", "records", "record_columns")
 _ROOT = Path(kshare.__path__[0]).parent
@@ -43,7 +44,7 @@ def is_compiled(module: ModuleType) -> bool:
     return not str(module.__file__).endswith(".py")
 
 
-IMPLEMENTATIONS = ["uncompiled", "compiled"] if _has_compiler() else ["uncompiled"]
+IMPLEMENTATIONS = ["uncompiled", "compiled"] if _has_compiler() and fast.IS_ON else ["uncompiled"]
 
 
 @cache

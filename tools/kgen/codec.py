@@ -114,7 +114,7 @@ def emit_message(message: Message) -> str:
         lines += ["from struct import Struct"]
     lines += ["from typing import Any, ClassVar, Self", ""]
     if hot:
-        lines += ["import kshare.protocol.bigendian as bigendian"]
+        lines += ["import kshare.fast.bigendian as bigendian"]
     base = {"request": "Request", "response": "Response"}.get(message.kind, "Message")
     lines += [f"from kshare.protocol.message import {base}"]
     if message.kind == "request":

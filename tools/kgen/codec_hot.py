@@ -204,7 +204,7 @@ def _c_type(one: Field) -> str:
 
 def declarations(structs: list[Struct], rows: list[Row]) -> str:
     """The .pxd: nested structs become C structs; their fields of other types than numbers stay Python objects."""
-    lines = ["cimport cython", "cimport kshare.protocol.bigendian as bigendian", ""]
+    lines = ["cimport cython", "cimport kshare.fast.bigendian as bigendian", ""]
     for struct in structs:
         lines += ["", f"cdef class {struct.name}:"]
         for one in struct.reachable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, ClassVar, Self
 
-import kshare.protocol.bigendian as bigendian
+import kshare.fast.bigendian as bigendian
 from kshare.protocol.message import Response
 from kshare.protocol.primitives import (
     Buffer,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, ClassVar, Self
 
-import kshare.protocol.bigendian as bigendian
+import kshare.fast.bigendian as bigendian
 from kshare.protocol.message import Request
 from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.protocol.primitives import (

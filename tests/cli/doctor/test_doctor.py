@@ -39,6 +39,13 @@ READ, DESCRIBE = 3, 8
 Change = Callable[[Any], None]
 
 
+@pytest.fixture(autouse=True)
+def installation_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these tests find wrong is the cluster's, however they are run."""
+    monkeypatch.setattr("kshare.fast.IS_ON", True)
+    monkeypatch.setattr("kshare.installation.is_compiled", lambda: True)
+
+
 @pytest.fixture
 def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
@@ -96,9 +103,17 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
 
 
 def test_an_installation_that_is_slow(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.cli.doctor.checks.installation.is_compiled", lambda: False)
+    monkeypatch.setattr("kshare.installation.is_compiled", lambda: False)
     (command,) = only(run, "warning", "installation", "modules are not compiled")
     assert command == mend()
+
+
+def test_an_installation_that_is_switched_off(
+    broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.fast.IS_ON", False)
+    (command,) = only(run, "warning", "installation", "fast paths are switched off (KSHARE_FAST=0)")
+    assert command == "unset KSHARE_FAST"
 
 
 # --- reaching it

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kshare.cli.doctor.checks.finding import Finding, warning
-from kshare.installation import SLOW, advice, is_compiled, mend
+from kshare.installation import advice, mend, why_slow
 
 _CHECK = "installation"
 
 
 def installation() -> list[Finding]:
     """Nothing where it is: that is no news of the cluster."""
-    return [] if is_compiled() else [warning(_CHECK, f"{SLOW}; {advice()}", mend())]
+    slow = why_slow()
+    return [warning(_CHECK, f"{slow}; {advice()}", mend())] if slow else []

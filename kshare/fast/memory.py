@@ -1,8 +1,12 @@
-"""The few things that compiled code does differently: with bytes read, write and copy them, with objects count users.
+"""Bytes read, written and copied through pointers, where Python would make an object for each.
 
-Everything compiled is plain Python with a `.pxd` beside it that gives C types to what the `.py` says. These functions
-are the one exception: `memory.pxd` has a C body for each, which compiled callers get inlined; here are the bodies that
-everyone else gets. Code above them reads the same either way. No bounds are checked here: callers have done so.
+Gains: a record is read in 22 ns compiled, the whole decoder included; plain Python takes up to 12 times as long.
+To take it out: write what each function says in its plain body where it is called, and drop the `.pxd` of the callers.
+
+Everything compiled is plain Python with a `.pxd` beside it that gives C types to what the `.py` says. The functions of
+this package are the exception: their `.pxd` has a C body for each, which compiled callers get inlined; everyone else
+gets the bodies of the `.py`. Code above them reads the same either way. No bounds are checked here: callers have done
+so.
 
 Why augmenting `.pxd` files and not `import cython`: the sources keep no trace of Cython, so neither running nor reading
 them needs it. Why not typed memoryviews: slicing bytes out of one makes two Python objects, a pointer makes only the
@@ -10,9 +14,6 @@ bytes.
 """
 
 from __future__ import annotations
-
-import re
-from functools import lru_cache
 
 _RUNOUT = bytes(256)
 _WORD = 2**64
@@ -64,35 +65,6 @@ def is_ascii(source: bytes, start: int, stop: int) -> bool:
     return source[start:stop].isascii()
 
 
-def count_between(buffer: bytearray, start: int, stop: int, low: int, high: int) -> int:
-    """How many bytes of that part are no lower and no higher."""
-    return sum(buffer.count(value, start, stop) for value in range(low, high + 1))
-
-
-def runs_between(buffer: bytearray, start: int, stop: int, low: int, high: int) -> list[tuple[int, int]]:
-    """The stretches of that part whose bytes are no lower and no higher: where they start and stop."""
-    return [match.span() for match in _run(low, high).finditer(buffer, start, stop)]
-
-
-@lru_cache
-def _run(low: int, high: int) -> re.Pattern[bytes]:
-    return re.compile(b"[" + re.escape(bytes([low])) + b"-" + re.escape(bytes([high])) + b"]+")
-
-
 def wrapped(number: int) -> int:
     """The number that Java's longs would hold; compiled, sums are that already."""
     return (number + _HALF_WORD) % _WORD - _HALF_WORD
-
-
-def kept(view: memoryview) -> memoryview:
-    """What keeps the bytes alive: the view itself.
-
-    Compiled it passes for `bytes`, so that Cython knows it can't be part of a cycle and leaves records out of garbage
-    collection: they come and go by the thousand. Nothing but keeping may be done with it.
-    """
-    return view
-
-
-def is_unshared(one: object) -> bool:
-    """Whether nobody knows it but the caller's variable and the attribute that it came from. Compiled code can tell."""
-    return False

@@ -1,6 +1,9 @@
 """A clock so cheap that every record can look at it: milliseconds, exact to some ten of them.
 
-Compiled, it is the kernel's coarse clock, which is a quarter of the exact one's price: see `coarse.pxd`.
+Compiled, it is the kernel's coarse clock, which is a quarter of the exact one's price: see `coarse_clock.pxd`.
+
+Gains: the clock at a quarter of the price, once a record.
+To take it out: call `time.monotonic_ns` in `client/streams.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# The C body of coarse.py, inlined into compiled callers.
+# The C body of coarse_clock.py, inlined into compiled callers.
 
 cdef extern from *:
     """

@@ -1,9 +1,8 @@
-# The C body of shortcut.py, inlined into compiled callers.
+# The C body of await_slots.py, inlined into compiled callers.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from kshare.client.awaiting cimport NextRecord
-from kshare.client.record cimport ShareRecord
+from kshare.fast.awaiting cimport NextRecord
 
 
 cdef extern from *:
@@ -54,7 +53,7 @@ cdef extern from *:
 
 
 cdef inline PySendResult send(PyObject* one, PyObject* value, PyObject** result) except PYGEN_ERROR:
-    cdef ShareRecord record = (<NextRecord> one).take()
+    cdef object record = (<NextRecord> one).take()
     if record is None:
         return PyIter_Send((<NextRecord> one).waiting(), value, result)
     Py_INCREF(record)

@@ -1,7 +1,10 @@
 """Which task runs: something that is the same as long as one task runs, and another in another task.
 
 Compiled, it is the task's context (of `contextvars`), which the interpreter has at hand, for every record asks for it:
-see `current.pxd`. Everyone else gets the task itself.
+see `current_task.pxd`. Everyone else gets the task itself.
+
+Gains: a pointer is read where two libraries would be asked, once a record.
+To take it out: delete the `.pxd`; the plain body works compiled as well.
 """
 
 from __future__ import annotations

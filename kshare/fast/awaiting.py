@@ -1,6 +1,9 @@
 """One record after the other by `anext`, without a coroutine for each: that took longer than all else done for one.
 
 Decides nothing: how a record is taken, or waited for, is the subclass's. Compiled through `awaiting.pxd`.
+
+Gains: a coroutine for each record took longer than to make the record.
+To take it out: let `__anext__` return `self.wait(current_task())`, and delete `take` and `NextRecord`.
 """
 
 from __future__ import annotations
@@ -8,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from typing import Any, Self
 
-import kshare.client.current as current
-from kshare.client.record import ShareRecord
+import kshare.fast.current_task as current_task
+from kshare import fast
+from kshare.fast.left_loops import Loop
+
+_is_on = fast.IS_ON
 
 
-class Records:
+class Records(Loop):
     """What is iterated over."""
 
     __slots__ = ("_spare",)
@@ -20,11 +26,11 @@ class Records:
     def __init__(self) -> None:
         self._spare: NextRecord | None = None
 
-    def take(self, task: object) -> ShareRecord | None:
+    def take(self, task: object) -> Any:
         """The next record for this task, if nothing has to be waited for."""
         raise NotImplementedError
 
-    async def wait(self, task: object) -> ShareRecord:
+    async def wait(self, task: object) -> Any:
         """The next record for this task, when it is there."""
         raise NotImplementedError
 
@@ -37,7 +43,7 @@ class Records:
             one = NextRecord()
         self._spare = None
         one.records = self
-        task = current.current_task()
+        task = current_task.current_task()
         if one.task is not task:  # a comparison is quicker than to count who knows it
             one.task = task
         return one
@@ -61,9 +67,9 @@ class NextRecord:
         """None once it has been awaited."""
         self.task: object = None
         """Who asks: the task that called `anext`, though another may await it for that one."""
-        self._waiting: Coroutine[Any, Any, ShareRecord] | None = None
+        self._waiting: Coroutine[Any, Any, Any] | None = None
 
-    def __await__(self) -> Generator[Any, Any, ShareRecord]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         return self
 
     def __iter__(self) -> Self:
@@ -73,7 +79,7 @@ class NextRecord:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """What `await` calls, where `shortcut` hasn't told it better."""
+        """What `await` calls, where `await_slots` hasn't told it better."""
         record = self.take()
         if record is not None:
             raise StopIteration(record)
@@ -87,16 +93,16 @@ class NextRecord:
         if self._waiting is not None:
             self._waiting.close()
 
-    def take(self) -> ShareRecord | None:
+    def take(self) -> Any:
         records = self.records
-        if records is None:
+        if records is None or not _is_on:
             return None
         record = records.take(self.task)
         if record is not None:
             records.finish(self)
         return record
 
-    def waiting(self) -> Coroutine[Any, Any, ShareRecord]:
+    def waiting(self) -> Coroutine[Any, Any, Any]:
         if self._waiting is None:
             if self.records is None:
                 raise RuntimeError("it has been awaited already")

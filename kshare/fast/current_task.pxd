@@ -1,4 +1,4 @@
-# The C body of current.py, inlined into compiled callers.
+# The C body of current_task.py, inlined into compiled callers.
 
 cdef extern from *:
     """

@@ -1,10 +1,14 @@
-"""Numbers of the wire, one at a time. Compiled modules get the C versions in `bigendian.pxd` in place of these."""
+"""Numbers of the wire, one at a time: compiled, a load and a byte swap each.
+
+Gains: compiled messages read number by number without making an object of each; `struct` makes a tuple of objects.
+To take it out: leave out the rows' C readers in `tools/kgen/codec_hot.py` and generate the messages anew.
+"""
 
 from __future__ import annotations
 
 from struct import Struct
 
-from kshare.protocol.primitives import Buffer
+Buffer = bytes | bytearray | memoryview
 
 _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 _UINT16, _UINT32, _FLOAT64 = (Struct(f">{code}") for code in "HId")

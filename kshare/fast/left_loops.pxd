@@ -1,0 +1,5 @@
+# C types for left_loops.py.
+
+
+cdef class Loop:
+    pass
