@@ -1,4 +1,4 @@
-"""What an AdminClient answers with: plain values that never change."""
+"""Results of an AdminClient: immutable values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many offsets a share-partition may have in flight: the group's setting, or its brokers' for all groups."""
+"""How many records a share-partition may have in flight: the group's config, or the brokers'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that handlers reach: the cluster, its clock, its groups and producers. State without sockets.
+"""The state of the embedded cluster that handlers work on: cluster, clock, groups and producers. No sockets.
 
 One `Broker` is a whole cluster: its nodes differ by their listeners and by what they lead. `server` gives it sockets.
 """

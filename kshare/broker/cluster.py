@@ -1,4 +1,4 @@
-"""Nodes, topics, partitions: who leads what, and who coordinates whom.
+"""Nodes, topics and partitions: leaders and coordinators.
 
 Decides placement, leadership and coordinators. All nodes live in one process and share each partition's one log, so a
 leader moves without anything being copied; its epoch tells the difference.

@@ -1,4 +1,4 @@
-"""What topics, groups and the broker are configured to be, and what holds where nothing was chosen.
+"""Configs of topics, groups and brokers, with their defaults.
 
 Decides whether a change is allowed. One set of broker settings holds for all nodes.
 """

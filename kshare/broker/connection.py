@@ -1,4 +1,4 @@
-"""One client's connection, as handlers see it; and a call: one request on it.
+"""A client connection as handlers see it, and a call: one request on it.
 
 Decides what ends with a connection: whoever keeps something for it has itself told.
 """

@@ -1,4 +1,4 @@
-"""One connection: cuts frames, has requests answered in their order, sends the answers.
+"""One connection: splits frames, has requests answered in order, sends the responses.
 
 Decides when a connection is over. It has two tasks: one reads, so that a client that hangs up is noticed while its
 request is parked; one answers, request after request. Knows no request but ApiVersions and what logs clients in.

@@ -1,4 +1,4 @@
-"""Faults on demand: which requests shall meet with what, instead of or beside their usual answer.
+"""Faults on demand: which requests fail, and how, instead of or besides their usual response.
 
     fault = faults.add(ShareFetchRequest, times=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     faults.add(ProduceRequest, client="loader", after_ms=500, cut_after=20)

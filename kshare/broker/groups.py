@@ -1,4 +1,4 @@
-"""The one namespace that groups of all kinds share.
+"""The namespace that groups of all types share.
 
 Decides which kind a group id belongs to. What a group is and does is its kind's affair.
 """

@@ -1,4 +1,4 @@
-"""The log of one partition: batches as producers sent them, each at its offset.
+"""The log of one partition: batches as producers sent them, with their offsets.
 
 Decides offsets, what a batch must be to get in, where the log starts and how far readers may read. Records are never
 decoded on the way in or out: batches are checked by their checksum and handed out whole. Producers' sequences are

@@ -1,4 +1,4 @@
-"""How the broker's pure parts say no: an error code and perhaps a text, which a handler puts into its answer."""
+"""The error of a request: an error code and perhaps a message, which a handler puts into the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a listener asks of its clients: to encrypt, to log in, both or neither.
+"""A listener's security: TLS, SASL, both or neither.
 
 What somebody may do who is in, is the subject of `rights`.
 """

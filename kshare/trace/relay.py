@@ -1,4 +1,4 @@
-"""One connection of a client, passed on to a broker, both ways.
+"""Relays one client connection to a broker, in both directions.
 
 Decides when something is passed on: at once, before anybody looks at it. The watcher sees what the broker said, not
 what the client was told.

@@ -1,4 +1,4 @@
-"""Both directions of one connection: bytes become frames, frames become requests with their answers.
+"""Both directions of one connection: bytes to frames, frames to requests with their responses.
 
 Decides which answer belongs to which request, and what has none. Knows no meaning of any request but two: a Produce
 with acks=0 isn't answered, and a SaslHandshake in version 0 is followed by tokens without headers.

@@ -1,4 +1,4 @@
-"""What ids stand for: topics and nodes, learnt from the answers that pass by.
+"""Names for ids of topics and nodes, learned from the traffic.
 
 Decides how a topic is written whose name nobody has said yet.
 """

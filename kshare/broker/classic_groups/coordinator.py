@@ -1,4 +1,4 @@
-"""The coordinator of classic groups: makes them, watches over time-outs, and remembers offsets for them.
+"""The coordinator of classic groups: creates them, watches timeouts, and stores their offsets.
 
 Decides when a member is gone and when a rebalance has waited long enough. What follows from it is the group's affair.
 """

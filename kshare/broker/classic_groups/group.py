@@ -1,4 +1,4 @@
-"""One classic group, pure: who is in it, and how they come to agree on a generation.
+"""One classic group, without IO: its members, and how they agree on a generation.
 
     Empty ──join──▶ PreparingRebalance ──all have joined, or time is up──▶ CompletingRebalance
       ▲                 ▲        ▲                                                 │ the leader's assignment

@@ -1,4 +1,4 @@
-"""Committed offsets of groups, and those that wait for their transaction to end.
+"""Committed offsets of groups, and those pending until their transaction ends.
 
 Decides nothing about who may commit.
 """

@@ -1,4 +1,4 @@
-"""Taking records for a member: new ones by the log's batches, known ones as they were taken before.
+"""Acquires records for a member: new ones by the log's batches, released ones by the batches they were acquired in.
 
 Decides where an acquisition ends: at the end of a batch of the log that holds the last record asked for, or at that
 very record when the member wants a strict limit; before a record on its last attempt; after as many as a suspicious

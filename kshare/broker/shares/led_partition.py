@@ -1,4 +1,4 @@
-"""A share-partition at its leader: the pure machine with its log, its locks' timer and its durable state.
+"""A share-partition at its leader: the pure state machine with its log, lock timer and durable state.
 
 Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
 or an old state, the share-partition is given up: whoever comes next loads it again.

@@ -1,4 +1,4 @@
-"""Share sessions: what a member fetches from a node, and that its requests come one after another.
+"""Share sessions: which partitions a member fetches from a node, and the order of its requests.
 
     request epoch | session           | becomes
     --------------+-------------------+----------------------------------------------------------------

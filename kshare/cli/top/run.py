@@ -1,4 +1,4 @@
-"""What `kshare top` does: takes readings again and again, and shows them; once, as JSON, or on a live screen."""
+"""Runs `kshare top`: reads repeatedly, and shows the figures once, as JSON, or on a live screen."""
 
 from __future__ import annotations
 

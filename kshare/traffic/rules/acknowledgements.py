@@ -1,4 +1,4 @@
-"""Acknowledgements: for what is held, in good form, in time, to whom it came from."""
+"""Acknowledgements: only of acquired records, well-formed, in time, to the right broker."""
 
 from __future__ import annotations
 

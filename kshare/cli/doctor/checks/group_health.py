@@ -1,4 +1,4 @@
-"""Does a group get on with its work? Two looks a moment apart: what stands still, what grows, what was lost.
+"""Checks whether a group makes progress: compares two readings for stalls, growing lag and lost records.
 
 seen                                                    | said
 --------------------------------------------------------+-------------------------------------------------------
