@@ -116,7 +116,7 @@ class PartitionProgress:
 
     @property
     def waiting(self) -> int:
-        """Records behind the window, which nobody has got yet."""
+        """Records after the window: not delivered yet."""
         if self.window_end is None or self.end_offset is None:
             return 0
         return max(0, self.end_offset - self.window_end)

@@ -29,7 +29,7 @@ class WindowLimits:
         return [replace(one, window_limit=limit) for one in found]
 
     async def of(self, group: str) -> int:
-        """Where nobody lets us look, Kafka's default."""
+        """Kafka's default if we may not read the config."""
         try:
             return await self._of_group(group) or await self._brokers()
         except BrokerError:

@@ -61,7 +61,7 @@ class Broker:
         self.counters = Counters()
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
-        """Called before every answer: whoever keeps state outside of memory writes it now."""
+        """Called before every response, so that state is on disk before a client learns of it."""
         self.log = SummaryLog(logging.getLogger("kshare.broker"))
         """For what a client may cause with every request."""
         self.crashes: list[Exception] = []

@@ -22,7 +22,7 @@ class Configs:
     def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
         self.changed = Signal()
         self.version = 0
-        """Another one after every change, for whoever keeps what was read here."""
+        """Changes with every change of a config, for callers that cache values."""
         self.static: dict[str, str] = {}
         self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
         for name, value in (broker_settings or {}).items():

@@ -100,7 +100,7 @@ class LogLimits:
 
 
 class PartitionLog:
-    """In memory; whoever wants it on disk too sets the `on_...` calls."""
+    """Kept in memory; set the `on_...` callbacks to store it on disk too."""
 
     def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()

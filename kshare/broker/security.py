@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of a listener. Without users nobody has to log in."""
+    """Security of a listener. Without users, clients don't have to authenticate."""
 
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Listens for a node's connections, and closes them when the node stops.
 
-What is said on a connection is `conversation`'s affair.
+Requests are handled by `conversation`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Pump:
             await checkpoint()
 
     def close(self) -> None:
-        """When nobody is watched any more."""
+        """Call when no socket is watched any more."""
         self._selector.close()
 
     def watch(self, connected: socket.socket, interest: int, on_ready: Callable[[int], None]) -> None:

@@ -30,7 +30,7 @@ Endpoint = tuple[str, int]
 
 
 class Tap(Protocol):
-    """Gets what one connection carries, behind its back."""
+    """Receives a copy of the traffic of one connection."""
 
     def client_sends(self, data: memoryview, time: float) -> None: ...
 

@@ -174,6 +174,6 @@ class Member:
                 del self.sessions[session.server]
 
     def lose_session(self, session: Session) -> None:
-        """It ends without a farewell."""
+        """It ends without being closed."""
         self.end_session(session)
         self.resets += 1

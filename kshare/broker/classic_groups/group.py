@@ -102,7 +102,7 @@ class ClassicGroup:
         return not self.pending and all(member.has_joined for member in self.members.values())
 
     def complete_join(self) -> None:
-        """The next generation: those who have joined. Whoever hasn't must be removed before."""
+        """Starts the next generation with the members that have joined. Remove all others before."""
         self.generation += 1
         if not self.members:
             self.state, self.leader, self.protocol = GroupState.EMPTY, "", ""

@@ -41,7 +41,7 @@ def acquire_new(
     is_strict: bool,
     lock_until: int,
 ) -> list[Acquired]:
-    """Takes records that nobody had before, out of the log's batches in `spans`."""
+    """Acquires records for the first time, from the log's batches in `spans`."""
     first = max(wanted[0], window.start)
     last = wanted[1]
     if last - first + 1 > most:

@@ -131,7 +131,7 @@ class Window:
         self.start = self.end = max(self.start, self.end)
 
     def reset(self, start: int) -> None:
-        """Forgets everything, and begins anew."""
+        """Clears the window and starts at this offset."""
         self.start = self.end = start
         self.batches.clear()
         self._firsts.clear()

@@ -118,7 +118,7 @@ class Tracer:
         self._view.flush()
 
     def attempt(self, work: Callable[[], None]) -> None:
-        """The proxy goes on until it is told to end, whatever happens here."""
+        """The proxy runs until it is stopped, whatever happens here."""
         if self.failure is None:
             try:
                 work()
