@@ -1,4 +1,4 @@
-"""Groups: which there are, who is in them, deleting one. One group a request, so that each error is one group's."""
+"""Lists, describes and deletes groups. One group per request, so that each error belongs to one group."""
 
 from __future__ import annotations
 

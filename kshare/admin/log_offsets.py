@@ -1,4 +1,4 @@
-"""Offsets of a topic itself, whoever reads it: each partition's leader knows them."""
+"""Offsets of a topic's log, as the partition leaders know them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic's log read by plain Fetch: whole batches from an offset on, without any group.
+"""Reads a topic's log by plain Fetch, in whole batches and without a group.
 
 Decides whom to ask, and what is asked again: leaders that moved, connections that broke. Topics are named by their id,
 so that one which was deleted and made again under its name is never taken for the old one. Which of the batches are

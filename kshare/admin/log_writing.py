@@ -66,7 +66,7 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Sequences:
-    """Those of one producer id. Whoever began with it ends with it, whatever came after."""
+    """Sequence numbers of one producer id. A batch is retried under the producer id that it was first sent with."""
 
     producer_id: int
     producer_epoch: int

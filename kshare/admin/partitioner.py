@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the one that Java's producers, and all that follow them, would choose.
+"""Chooses the partition of a key as Java producers do.
 
 That is murmur2 (32 bits, Java's seed) of the key, without its sign, modulo the number of partitions.
 """

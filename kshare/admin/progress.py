@@ -1,4 +1,4 @@
-"""How far share groups are in their partitions: one computation for every command that shows it.
+"""How far share groups are in their partitions: one computation for all commands that show it.
 
 Three sources say something, and none says all of it:
 

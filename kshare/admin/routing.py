@@ -1,4 +1,4 @@
-"""Which broker a request goes to, and what is done when it can't answer now.
+"""Sends each request to the right broker, and retries errors that pass.
 
 Decides what is tried again: what the protocol calls retriable, and lost answers of requests that may be carried out
 twice. Group requests go to the group's coordinator, which is looked up each time since it may have moved. Topics

@@ -1,4 +1,4 @@
-"""The durable states of share-partitions, read from `__share_group_state` as any consumer may.
+"""Reads the durable state of share-partitions from `__share_group_state`, as any consumer may.
 
 Decides where in the topic a share-partition's records are, and reads those partitions from their beginning: brokers
 keep them short, for a snapshot makes what was before it superfluous. Asked again, it reads on from where it stopped.

@@ -1,4 +1,4 @@
-"""The stored states of share-partitions, as far as we may know them."""
+"""The stored state of share-partitions, as far as we may read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics, as far as users of share groups need them: which there are, making one, deleting one."""
+"""Lists, creates and deletes topics, as far as share group users need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many offsets a share-partition may have in flight: the group's setting, or its brokers' for all groups."""
+"""How many records a share-partition may have in flight: the group's config, or the brokers'."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WindowLimits:
         return [replace(one, window_limit=limit) for one in found]
 
     async def of(self, group: str) -> int:
-        """Where nobody lets us look, Kafka's default."""
+        """Kafka's default if we may not read the config."""
         try:
             return await self._of_group(group) or await self._brokers()
         except BrokerError:

@@ -1,4 +1,4 @@
-"""Everything that handlers reach: the cluster, its clock, its groups and producers. State without sockets.
+"""The state of the embedded cluster that handlers work on: cluster, clock, groups and producers. No sockets.
 
 One `Broker` is a whole cluster: its nodes differ by their listeners and by what they lead. `server` gives it sockets.
 """
@@ -61,7 +61,7 @@ class Broker:
         self.counters = Counters()
         self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
-        """Called before every answer: whoever keeps state outside of memory writes it now."""
+        """Called before every response, so that state is on disk before a client learns of it."""
         self.log = SummaryLog(logging.getLogger("kshare.broker"))
         """For what a client may cause with every request."""
         self.crashes: list[Exception] = []

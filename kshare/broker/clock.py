@@ -1,4 +1,4 @@
-"""Time for the broker: one line of milliseconds since 1970, for timestamps and deadlines alike, and what is due on it.
+"""The broker's clock: milliseconds since 1970, for timestamps and deadlines, and timers.
 
 Decides the order in which what is due is called: by time, then by age. Never waits: `SystemClock.run` does, in a task.
 Tests take a `ManualClock`, whose time stands still until they turn it.

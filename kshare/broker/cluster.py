@@ -1,4 +1,4 @@
-"""Nodes, topics, partitions: who leads what, and who coordinates whom.
+"""Nodes, topics and partitions: leaders and coordinators.
 
 Decides placement, leadership and coordinators. All nodes live in one process and share each partition's one log, so a
 leader moves without anything being copied; its epoch tells the difference.
@@ -88,7 +88,7 @@ class Cluster:
         self.by_id: dict[bytes, Topic] = {}
         self.changed = Signal()
         self.topic_deleted: list[Callable[[Topic], None]] = []
-        """Called after a topic has gone."""
+        """Called after a topic was deleted."""
         self.log_made: list[Callable[[Partition], None]] = []
         """Called for each new partition, before anyone can write to it."""
         self._new_uuid = new_uuid
@@ -136,7 +136,7 @@ class Cluster:
         return topic.partitions[abs(_java_hash(key)) % len(topic.partitions)]
 
     def coordinator(self, kind: int, key: str) -> Node | None:
-        """None while nobody leads the partition."""
+        """None while the partition has no leader."""
         return self.nodes.get(self.coordinating_partition(kind, key).leader)
 
     def _create_internal(self, name: str) -> Topic:

@@ -1,4 +1,4 @@
-"""Configurations as DescribeConfigs and CreateTopics show them: each value, where it comes from, what is behind it."""
+"""Configs as DescribeConfigs and CreateTopics show them: value, source and synonyms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What topics, groups and the broker are configured to be, and what holds where nothing was chosen.
+"""Configs of topics, groups and brokers, with their defaults.
 
 Decides whether a change is allowed. One set of broker settings holds for all nodes.
 """
@@ -22,7 +22,7 @@ class Configs:
     def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
         self.changed = Signal()
         self.version = 0
-        """Another one after every change, for whoever keeps what was read here."""
+        """Changes with every change of a config, for callers that cache values."""
         self.static: dict[str, str] = {}
         self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
         for name, value in (broker_settings or {}).items():

@@ -1,4 +1,4 @@
-"""One client's connection, as handlers see it; and a call: one request on it.
+"""A client connection as handlers see it, and a call: one request on it.
 
 Decides what ends with a connection: whoever keeps something for it has itself told.
 """
@@ -38,7 +38,7 @@ class ClientConnection:
         """As its last request says."""
         self.is_open = True
         self.closed = Signal()
-        """Fires once, when the client is gone: before on_closed, so that parked requests let go first."""
+        """Fires once, when the client has disconnected: before on_closed, so that parked requests end first."""
         self.send_answers: Callable[[], Awaitable[bool]] = _no_answers
         """Sends what was answered and kept back; whether there was anything. Set by the conversation."""
         self._hooks: dict[object, Callable[[], None]] = {}
@@ -51,7 +51,7 @@ class ClientConnection:
         self._hooks.pop(key, None)
 
     def end(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         if self.is_open:
             self.is_open = False
             self.closed.fire()

@@ -1,4 +1,4 @@
-"""One connection: cuts frames, has requests answered in their order, sends the answers.
+"""One connection: splits frames, has requests answered in order, sends the responses.
 
 Decides when a connection is over. It has two tasks: one reads, so that a client that hangs up is noticed while its
 request is parked; one answers, request after request. Knows no request but ApiVersions and what logs clients in.
@@ -136,7 +136,7 @@ class Conversation:
         except RefusedConnection:
             raise
         except Exception as error:
-            # Whoever runs the broker in a test is to learn of it, and the client shall not wait for ever.
+            # A test should learn of it, and the client must not wait for ever.
             what = f"{type(request).__name__} v{call.version} failed"
             self._broker.log.event(logging.ERROR, what, error, has_traceback=True)
             self._broker.crashes.append(error)
@@ -188,7 +188,7 @@ class Conversation:
         self._unsent_size += len(answer)
 
     async def _send_answers(self) -> bool:
-        """Whether there were any. Raises RefusedConnection when the client is gone."""
+        """Returns whether there were any. Raises RefusedConnection if the client has disconnected."""
         if not self._unsent:
             return False
         answers, self._unsent, self._unsent_size = self._unsent, [], 0

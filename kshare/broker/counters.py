@@ -1,4 +1,4 @@
-"""What only ever grows: counted where it happens, read by `metrics`."""
+"""Counters that only grow: incremented where things happen, read by `metrics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request to the handler of its API: a table, by which ApiVersions is answered too.
+"""The table of handlers by API, which also determines the ApiVersions response.
 
 Handlers are loaded when first asked for: a broker starts in the time that its sockets take.
 """

@@ -1,6 +1,6 @@
-"""The one namespace that groups of all kinds share.
+"""The namespace that groups of all types share.
 
-Decides which kind a group id belongs to. What a group is and does is its kind's affair.
+Decides which kind a group id belongs to. Everything else is up to the implementation of that type.
 """
 
 from __future__ import annotations

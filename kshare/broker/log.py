@@ -1,4 +1,4 @@
-"""The log of one partition: batches as producers sent them, each at its offset.
+"""The log of one partition: batches as producers sent them, with their offsets.
 
 Decides offsets, what a batch must be to get in, where the log starts and how far readers may read. Records are never
 decoded on the way in or out: batches are checked by their checksum and handed out whole. Producers' sequences are
@@ -100,7 +100,7 @@ class LogLimits:
 
 
 class PartitionLog:
-    """In memory; whoever wants it on disk too sets the `on_...` calls."""
+    """Kept in memory; set the `on_...` callbacks to store it on disk too."""
 
     def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()

@@ -1,4 +1,4 @@
-"""One connection's way in: SaslHandshake names the mechanism, SaslAuthenticate carries what it says.
+"""SASL authentication of one connection: SaslHandshake selects the mechanism, SaslAuthenticate carries its messages.
 
 Decides who somebody is. Loaded when a listener has users.
 """

@@ -1,4 +1,4 @@
-"""The broker's metrics: KIP-932's list as far as one process has it, and what a test or a laptop wants to know beside.
+"""The broker's metrics: those of KIP-932 that apply to one process, and some for tests and development.
 
 Decides names and labels. Everything is read from the broker's state at the moment it is asked for; only what grows is
 kept, in `counters`. `exposition` is the text that Prometheus reads.

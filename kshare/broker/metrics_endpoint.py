@@ -1,4 +1,4 @@
-"""GET /metrics, for Prometheus. As much of HTTP as that takes: one request a connection."""
+"""Serves GET /metrics for Prometheus, with a minimal HTTP server: one request per connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers, as one partition's log remembers them.
+"""Idempotent and transactional producers, as a partition's log tracks them.
 
 Decides whether a batch is new, a repetition or out of order, and which transactions are open. Never decides epochs:
 the transaction coordinator does.

@@ -1,4 +1,4 @@
-"""What a release of Kafka's says about itself: versions of its APIs, and features.
+"""API versions and features of the Kafka releases that the broker can emulate.
 
 The numbers are what brokers of these releases answered to ApiVersions.
 """

@@ -1,4 +1,4 @@
-"""How the broker's pure parts say no: an error code and perhaps a text, which a handler puts into its answer."""
+"""The error of a request: an error code and perhaps a message, which a handler puts into the response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOT_THE_COORDINATOR = "This is not the correct coordinator."
 
 
 class Refusal(Exception):
-    """Never leaves the broker: whoever asked gets its code in the answer."""
+    """Never leaves the broker: the response carries its error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code.name if message is None else f"{code.name}: {message}")

@@ -1,4 +1,4 @@
-"""Answers that say nothing but an error, made from the request alone: for faults.
+"""Error responses, made from the request alone: for faults.
 
 Where an answer has no error code of its own, each of its partitions gets it.
 """

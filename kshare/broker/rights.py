@@ -1,4 +1,4 @@
-"""Who may do what: Kafka's access rules, as far as share groups and what surrounds them ask for rights.
+"""Kafka's ACLs, as far as share groups and related requests need them.
 
 Nobody is asked unless the broker's setting `authorizer.class.name` says so. Then what no rule allows is refused, a rule
 that denies wins over those that allow, and `super.users` may do everything. Checked are the APIs of share groups, what

@@ -1,4 +1,4 @@
-"""An embedded cluster that clients can connect to, in the event loop at hand."""
+"""Runs an embedded cluster in the current event loop, with sockets that clients can connect to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCRAM's server side (RFC 5802), from passwords in memory. One conversation an object."""
+"""SCRAM's server side (RFC 5802), with passwords in memory. One object per authentication."""
 
 from __future__ import annotations
 

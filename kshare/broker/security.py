@@ -1,4 +1,4 @@
-"""What a listener asks of its clients: to encrypt, to log in, both or neither.
+"""A listener's security: TLS, SASL, both or neither.
 
 What somebody may do who is in, is the subject of `rights`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of a listener. Without users nobody has to log in."""
+    """Security of a listener. Without users, clients don't have to authenticate."""
 
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Sockets: takes connections to a node, and hangs up on all of them when the node goes.
+"""Listens for a node's connections, and closes them when the node stops.
 
-What is said on a connection is `conversation`'s affair.
+Requests are handled by `conversation`.
 """
 
 from __future__ import annotations

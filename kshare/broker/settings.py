@@ -1,4 +1,4 @@
-"""Which settings topics, groups and brokers have: type, default, bounds. A table, and what a value must be to fit.
+"""Table of topic, group and broker configs: type, default and bounds, with validation.
 
 Never holds a value that somebody chose: `configs` does.
 """

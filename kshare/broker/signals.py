@@ -1,4 +1,4 @@
-"""Signals: something changed, whoever waits may look again. How long polls wake without polling.
+"""Signals that wake waiting requests when something has changed: long polls don't poll.
 
 A signal carries nothing and remembers nothing. Waiting is one function, so that no long poll can forget its deadline
 or outlive its connection.

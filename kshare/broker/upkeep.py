@@ -1,4 +1,4 @@
-"""What time does to logs: retention and compaction.
+"""Periodic log cleanup: retention and compaction.
 
 Decides what is too old, too much or superseded. Kafka works on segments; here a batch is one, and the newest batch is
 the active segment, which stays as it is. Internal topics are left to those who write them.

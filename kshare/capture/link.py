@@ -1,4 +1,4 @@
-"""One TCP connection: its two directions put in order, and what was lost named as lost.
+"""One TCP connection: puts both directions in order, and reports missing bytes.
 
 Decides how long a gap is waited for. The other side tells: while it has not acknowledged what is missing, the bytes are
 yet to come. Once it has, the capture lacks them, or shows them late, and a few packets' patience is enough.

@@ -1,4 +1,4 @@
-"""What a capture consists of."""
+"""A captured packet."""
 
 from __future__ import annotations
 

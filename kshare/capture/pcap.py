@@ -1,4 +1,4 @@
-"""The older format of captures, tcpdump's own: a header, then packets. Both byte orders, micro- and nanoseconds."""
+"""The pcap format: a header, then packets. Both byte orders, microseconds and nanoseconds."""
 
 from __future__ import annotations
 

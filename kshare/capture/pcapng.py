@@ -1,4 +1,4 @@
-"""The newer format of captures, Wireshark's own: blocks, of which some are packets.
+"""The pcapng format: blocks, some of which are packets.
 
 A section says its byte order; its interfaces say link type and resolution of time. Blocks of other kinds (names,
 statistics, keys, comments) are passed over.

@@ -1,4 +1,4 @@
-"""TCP segments of many connections → events of each: bytes in order, bytes lost, the end.
+"""TCP segments of many connections → events of each: data in order, missing bytes, the end.
 
 Decides which connection a segment belongs to. The first packet of a connection counts as its beginning, even if the
 connection is older than the capture.

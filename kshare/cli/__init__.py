@@ -1,4 +1,4 @@
-"""The command `kshare`: a folder for each subcommand, `terminal` and `cluster` for what several of them need.
+"""The command `kshare`: a folder for each subcommand; `terminal` and `cluster` hold shared code.
 
 This module is the entry point. It decides what happens when the program can't start, is interrupted, or nobody reads
 its output any more. Exit codes: 1 for a failure, 2 for wrong usage, and as in shells 130 (interrupted) and 141 (closed

@@ -50,7 +50,7 @@ def _broker(context: typer.Context) -> int:
 
 
 app.command("decode")(decode)
-app.command("encode")(encode)
+app.command("encode", short_help="Encode JSON into bytes of the Kafka protocol.")(encode)
 app.command("doctor", short_help="Find problems of share groups and suggest fixes.")(doctor)
 app.command("top", short_help="Watch the lag, redeliveries and rates of share groups.")(top)
 app.command("lag", cls=LagCommand, short_help="Show the lag of share groups, one line for each.")(lag)

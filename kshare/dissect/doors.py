@@ -1,4 +1,4 @@
-"""The doors of the dissector: bytes in, a `Dissection` out. Bad bytes never raise; they are reported in it.
+"""Entry points of the dissector: bytes in, a `Dissection` out. Malformed bytes never raise; they are reported in it.
 
 Decides which header a frame has, and which message stands behind it. What the caller says itself (a message's name, an
 API key to answer) must exist: a KeyError otherwise.

@@ -1,4 +1,4 @@
-"""What numbers mean: names of error codes, APIs, acknowledgement types and the like, for the note beside a value.
+"""Meanings of numbers: names of error codes, APIs, acknowledgement types and so on, shown beside values.
 
 Never decides how a value is read, and never refuses one: a number without a name has an empty note.
 """

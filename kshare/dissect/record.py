@@ -1,4 +1,4 @@
-"""Records inside a batch, as constructs: lengths, deltas, key, value and headers are spans.
+"""Records in a batch, as constructs: lengths, deltas, key, value and headers are spans.
 
 Decides how one record is read, and what a control record's key says. Never looks beyond the bytes its length gives it.
 """

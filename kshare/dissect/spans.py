@@ -1,4 +1,4 @@
-"""What a dissection is: named spans of bytes, and what was found wrong with them.
+"""The result of a dissection: named spans of bytes, and problems.
 
 Decides how spans nest and how one is found by its path. Never reads bytes: that is the layouts' and the tape's work.
 

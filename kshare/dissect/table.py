@@ -1,4 +1,4 @@
-"""The shape of the generated tables in `fields/`, and how one is found: by a message's name, loaded when asked for."""
+"""The types of the generated tables in `fields/`, and how to look one up by message name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream under the layouts: hands out bytes without copying and keeps the span that each of them became.
+"""A cursor over a buffer that hands out bytes without copying and records the span of each read.
 
 Decides where reading must stop. Never decides what bytes mean.
 """

@@ -1,4 +1,4 @@
-"""The embedded broker's options, checked: every refusal names the option and says what it must be.
+"""Validates the embedded broker's options: every error names the option and the allowed values.
 
 Kafka's own broker settings are checked where they are applied, by `kshare.broker.configs`.
 """

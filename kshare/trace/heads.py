@@ -1,4 +1,4 @@
-"""Which requests pass by: their first twelve bytes, out of a stream that isn't kept."""
+"""Reads the heads of requests: the first twelve bytes, from a stream that isn't kept."""
 
 from __future__ import annotations
 

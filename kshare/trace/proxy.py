@@ -1,4 +1,4 @@
-"""The proxy: a listener for each broker of the cluster, made when its address is first mentioned.
+"""The proxy: a listener for each broker of the cluster, created when its address first appears.
 
 Decides at which port a broker is found here: the ones behind the first, as far as they are free.
 """

@@ -1,4 +1,4 @@
-"""What moves bytes from socket to socket, of all connections: a loop of its own over all their sockets.
+"""A loop over the sockets of all connections, which moves bytes between them.
 
 A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
 sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
@@ -47,7 +47,7 @@ class Pump:
             await checkpoint()
 
     def close(self) -> None:
-        """When nobody is watched any more."""
+        """Call when no socket is watched any more."""
         self._selector.close()
 
     def watch(self, connected: socket.socket, interest: int, on_ready: Callable[[int], None]) -> None:

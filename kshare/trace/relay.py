@@ -1,4 +1,4 @@
-"""One connection of a client, passed on to a broker, both ways.
+"""Relays one client connection to a broker, in both directions.
 
 Decides when something is passed on: at once, before anybody looks at it. The watcher sees what the broker said, not
 what the client was told.
@@ -30,7 +30,7 @@ Endpoint = tuple[str, int]
 
 
 class Tap(Protocol):
-    """Gets what one connection carries, behind its back."""
+    """Receives a copy of the traffic of one connection."""
 
     def client_sends(self, data: memoryview, time: float) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What was passed on and hasn't been looked at yet.
+"""Bytes that were forwarded and are still to be inspected.
 
 It is received into one room, piece behind piece, and is passed on and looked at there: nothing large is copied. Pieces
 of one answer are looked at as one. Decides what is one; never when it is looked at.

@@ -1,4 +1,4 @@
-"""The side towards the cluster: TCP, TLS, and SASL on behalf of clients that bring none.
+"""Connections to the cluster: TCP, TLS, and SASL on behalf of clients that don't authenticate.
 
 Decides how a failure to connect is told. What is said afterwards is the client's affair.
 """

@@ -1,4 +1,4 @@
-"""Both directions of one connection: bytes become frames, frames become requests with their answers.
+"""Both directions of one connection: bytes to frames, frames to requests with their responses.
 
 Decides which answer belongs to which request, and what has none. Knows no meaning of any request but two: a Produce
 with acks=0 isn't answered, and a SaslHandshake in version 0 is followed by tokens without headers.
@@ -30,7 +30,7 @@ _NO_TAGS = b"\0"
 
 
 class Conversation:
-    """`is_joined_late`: the first bytes may lie in the middle of frames. `on_frame` is told of each as it comes."""
+    """`is_joined_late`: the first bytes may be in the middle of a frame. `on_frame` is called for each frame."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Conversation:
         self._answered.lose()
 
     def end(self, time: float) -> list[Exchange]:
-        """The connection is closed: what was never answered, and answers that nobody asked for."""
+        """The connection is closed: returns unanswered requests and unsolicited responses."""
         strays = [] if self._has_holes else self._strays
         left = [*self._tokens, *self._pending.values(), *strays]
         self._tokens, self._pending, self._strays = [], {}, []

@@ -1,4 +1,4 @@
-"""What a connection carried: a request with its answer, and the frames that both came in.
+"""A request with its response, and the frames that carried them.
 
 Values alone: nothing here decides anything.
 """

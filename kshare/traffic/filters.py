@@ -1,4 +1,4 @@
-"""Which exchanges are shown: by API, topic, group and error. Findings and summaries take no notice of it."""
+"""Selects exchanges by API, topic, group and error. Findings and summaries ignore it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges and findings as JSON, one object each. Bodies are no part of it: whoever shows those masks secrets."""
+"""Exchanges and findings as JSON, one object each. Without bodies: their secrets must be masked first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first bytes of a request: which API, in which version. Says whether bytes can be the head of a request at all."""
+"""The head of a request: API and version. Tells whether bytes can be a request at all."""
 
 from __future__ import annotations
 

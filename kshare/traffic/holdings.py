@@ -1,4 +1,4 @@
-"""What a member holds, and what became of what it held: the standing of each offset that it acknowledges.
+"""What a member has acquired, and the status of each offset that it acknowledges.
 
 Decides whether an acknowledgement was for something held, and if not, why not. Goes by what was seen alone: a lock that
 is taken for expired here has certainly expired, for it began before its answer came by.
@@ -174,6 +174,6 @@ class Member:
                 del self.sessions[session.server]
 
     def lose_session(self, session: Session) -> None:
-        """It ends without a farewell."""
+        """It ends without being closed."""
         self.end_session(session)
         self.resets += 1

@@ -1,4 +1,4 @@
-"""How long things took, as counts in slots: two digits of precision, and the same memory for a second as for a week."""
+"""A histogram of latencies with two digits of precision and constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: members, their sessions and what they hold, kept up to date by the turns that pass by.
+"""Tracks members, their sessions and the records they hold, from the traffic.
 
 Decides what a broker must believe after each turn, from its answer: an acknowledgement counts if it wasn't refused, a
 session ends with its connection. Judges nothing: rules look at the steps that come out of here.

@@ -1,4 +1,4 @@
-"""The linter: asks every rule, and decides which of their remarks are worth saying.
+"""The linter: runs all rules, and decides which violations are reported.
 
 The first of a kind is said at once, then the tenth, the hundredth and so on; all are counted.
 """

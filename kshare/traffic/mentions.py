@@ -1,4 +1,4 @@
-"""Which errors, groups and topics a message speaks of, whatever message it is.
+"""The errors, groups and topics that a message mentions.
 
 Goes by the schema tables of the generated classes. What is of no interest in a class is found out once, so that
 records and long lists are never walked for nothing.

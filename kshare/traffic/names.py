@@ -1,6 +1,6 @@
-"""What ids stand for: topics and nodes, learnt from the answers that pass by.
+"""Names for ids of topics and nodes, learned from the traffic.
 
-Decides how a topic is written whose name nobody has said yet.
+Decides how a topic is shown while its name is unknown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Names:
         return self.topics(told) | {uuid_text(one) for one in told.topic_ids}
 
     def unnamed(self, told: Mentions) -> set[bytes]:
-        """Topics that were mentioned, and whose names nobody has said yet."""
+        """Mentioned topics whose names are unknown."""
         return {one for one in told.topic_ids if one != _NO_TOPIC} - self._named
 
     def name(self, topic_id: bytes) -> str | None:

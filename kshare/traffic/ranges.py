@@ -1,4 +1,4 @@
-"""Ranges of offsets that don't overlap, each with a value. What is put beside its equal becomes one with it."""
+"""Offset ranges that don't overlap, each with a value. Adjacent ranges with equal values are merged."""
 
 from __future__ import annotations
 

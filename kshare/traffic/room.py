@@ -1,4 +1,4 @@
-"""Frames that come in pieces are put together in the same place, one after another.
+"""Assembles frames in one reused buffer.
 
 Who looks at traffic is done with a frame before the next one comes. Memory that is given back for each large answer and
 asked for anew costs several times what copying does: the system clears it and maps it, page by page.

@@ -1,4 +1,4 @@
-"""Who is the client of a connection whose beginning nobody saw: the side that says something only clients say.
+"""Finds the client of a connection whose beginning was not seen: the side that sends requests.
 
 Decides by whole requests where there are any: what begins like a request could be an answer by chance, what reads as
 one to its last byte could not.

@@ -1,4 +1,4 @@
-"""What a whole run comes to: by member, by API, and all findings with their counts."""
+"""The summary of a run: by member, by API, and all findings with their counts."""
 
 from __future__ import annotations
 

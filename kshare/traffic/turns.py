@@ -1,4 +1,4 @@
-"""A turn: what one ShareFetch or ShareAcknowledge says, request and answer together, in one form for both.
+"""ShareFetch and ShareAcknowledge, request and response together, in one form for both.
 
 Decides nothing. Acknowledgement types that don't fit their range are kept as they are.
 """

@@ -1,4 +1,4 @@
-"""An exchange on a line: who asked whom for what, what was acquired and acknowledged, how long it took, what failed.
+"""One line of text per exchange: who asked whom, what was acquired and acknowledged, duration and errors.
 
 Decides what is worth saying of each API. Each part of a line has a kind, which whoever draws it gives a colour.
 """

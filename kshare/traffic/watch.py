@@ -1,4 +1,4 @@
-"""The door to all of it: exchanges of any number of connections in, sights and findings out.
+"""The entry point: takes exchanges of any number of connections, reports what they mean and what is wrong.
 
 Decides in which order names, ledger, linter and sums learn of an exchange. Time is the time of what is seen.
 """

@@ -1,1 +1,1 @@
-"""Classic consumer groups: members that agree on who reads what, and the offsets they commit."""
+"""Classic consumer groups: members agree on an assignment and commit offsets."""

@@ -1,6 +1,6 @@
-"""The coordinator of classic groups: makes them, watches over time-outs, and remembers offsets for them.
+"""The coordinator of classic groups: creates them, watches timeouts, and stores their offsets.
 
-Decides when a member is gone and when a rebalance has waited long enough. What follows from it is the group's affair.
+Decides when a member has expired and when a rebalance has waited long enough. The group handles the consequences.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class ClassicGroups:
             self._look(group)
 
     def _look(self, group: ClassicGroup) -> None:
-        """Completes the rebalance when nobody is missing."""
+        """Completes the rebalance when all members have joined."""
         if group.state is GroupState.PREPARING and group.has_everyone:
             timer = self._rebalances.pop(group.id, None)
             if timer is not None:

@@ -1,4 +1,4 @@
-"""One classic group, pure: who is in it, and how they come to agree on a generation.
+"""One classic group, without IO: its members, and how they agree on a generation.
 
     Empty ──join──▶ PreparingRebalance ──all have joined, or time is up──▶ CompletingRebalance
       ▲                 ▲        ▲                                                 │ the leader's assignment
@@ -102,7 +102,7 @@ class ClassicGroup:
         return not self.pending and all(member.has_joined for member in self.members.values())
 
     def complete_join(self) -> None:
-        """The next generation: those who have joined. Whoever hasn't must be removed before."""
+        """Starts the next generation with the members that have joined. Remove all others before."""
         self.generation += 1
         if not self.members:
             self.state, self.leader, self.protocol = GroupState.EMPTY, "", ""

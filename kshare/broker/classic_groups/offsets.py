@@ -1,4 +1,4 @@
-"""Committed offsets of groups, and those that wait for their transaction to end.
+"""Committed offsets of groups, and those pending until their transaction ends.
 
 Decides nothing about who may commit.
 """
@@ -21,7 +21,7 @@ class CommittedOffset:
 
 
 class Offsets:
-    """By group, topic and partition. `on_change` is told of every change, None for an offset that is gone."""
+    """By group, topic and partition. `on_change` is called for every change, with None for a deleted offset."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[str, TopicPartition, CommittedOffset | None], None] | None = None

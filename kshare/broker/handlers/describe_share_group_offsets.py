@@ -87,7 +87,7 @@ def _row(group_id: str, topic_id: bytes, index: int, call: Call) -> Row:
 
 
 def _lag(state: ShareState, topic_id: bytes, index: int, call: Call) -> int:
-    """-1 where nobody has said yet where the group begins."""
+    """-1 if the group has no start offset yet."""
     if state.start == UNKNOWN_START or state.settled < 0:
         return -1
     return call.broker.cluster.partition(topic_id, index).log.high_watermark - state.start - state.settled

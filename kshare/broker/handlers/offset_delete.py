@@ -1,4 +1,4 @@
-"""OffsetDelete v0: forgets committed offsets of a group that nobody is in.
+"""OffsetDelete v0: deletes committed offsets of an empty group.
 
 v0: the first.
 """

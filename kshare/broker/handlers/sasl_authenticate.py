@@ -1,4 +1,4 @@
-"""SaslAuthenticate v0-2 where nobody has to log in. Where one has, `security` answers it.
+"""SaslAuthenticate v0-2 on listeners without authentication. On others, `security` handles it.
 
 v0: the first.
 v1: the response adds SessionLifetimeMs.

@@ -1,4 +1,4 @@
-"""SaslHandshake v0-1 where nobody has to log in. Where one has, `security` answers it.
+"""SaslHandshake v0-1 on listeners without authentication. On others, `security` handles it.
 
 v0: the first.
 v1: tokens follow in SaslAuthenticate, not bare; flexible, with compact lengths and tagged fields.

@@ -161,7 +161,7 @@ def _partition(index: int, result: Handout | Refusal | None, ack: Refusal | None
 def _tell_leader(
     call: Call, topic_partition: TopicPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
-    """Where the partition has gone, so that the client needn't ask."""
+    """Tells the client the new leader, so that it needn't ask for metadata."""
     topic_id, index = topic_partition
     partition = call.broker.cluster.partition(topic_id, index)
     node = call.broker.cluster.nodes.get(partition.leader)

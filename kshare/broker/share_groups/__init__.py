@@ -1,1 +1,1 @@
-"""Share groups: who is a member, and of what."""
+"""Share groups: members and their assignments."""

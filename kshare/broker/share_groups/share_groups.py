@@ -1,4 +1,4 @@
-"""All share groups: finds and makes them, ends silent members' sessions, and keeps their share state initialized.
+"""All share groups: creates and finds them, expires sessions of silent members, initializes their share state.
 
 Decides when a group exists: from its first member, or from the first offset that somebody sets for it, until it is
 deleted. What happens in a group is `share_group`'s subject, what is known of its partitions the share coordinator's.

@@ -1,1 +1,1 @@
-"""The share coordinator: what must be known of share-partitions after a restart."""
+"""The share coordinator: the state of share-partitions that survives a restart."""

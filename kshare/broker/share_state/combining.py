@@ -1,4 +1,4 @@
-"""Brings batches of states together: what was known, and what is said now.
+"""Combines batches of states: those that are stored with those of an update.
 
 Where two speak of the same offsets, the one with more deliveries is right, and among equals the one with the later
 state. Neighbours that say the same become one, except where nothing made the walk come by again: that is Kafka's order

@@ -1,4 +1,4 @@
-"""The share coordinator: keeps share-partitions' states in __share_group_state, and reads them back from there.
+"""The share coordinator: stores the state of share-partitions in __share_group_state and reads it back.
 
 A state lives in the log partition that its key chooses. It is loaded when that partition is first asked for: after a
 restart nothing else has to be done. Old records are removed once every share-partition of a log partition has a newer

@@ -1,4 +1,4 @@
-"""The records of __share_group_state: a snapshot, an update, or a tombstone for each share-partition.
+"""Records of __share_group_state: snapshot, update or tombstone of a share-partition.
 
 Keys and values are messages behind a version number, as in Kafka's own topics; the key's number is the record's type.
 """

@@ -1,1 +1,1 @@
-"""Share-partitions and share sessions: what a group of consumers has acquired, and through which session."""
+"""Share-partitions and share sessions: which records a group has acquired, and through which session."""

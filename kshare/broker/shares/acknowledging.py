@@ -1,4 +1,4 @@
-"""What a request's acknowledgements say, and what becomes of them: one outcome a partition.
+"""Handles the acknowledgements in a request: one outcome per partition.
 
 Decides whether ranges are well-formed: ascending, apart, one kind for all offsets or one for each. Whether they hold
 is decided by the share-partition.

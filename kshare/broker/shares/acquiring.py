@@ -1,4 +1,4 @@
-"""Taking records for a member: new ones by the log's batches, known ones as they were taken before.
+"""Acquires records for a member: new ones by the log's batches, released ones by the batches they were acquired in.
 
 Decides where an acquisition ends: at the end of a batch of the log that holds the last record asked for, or at that
 very record when the member wants a strict limit; before a record on its last attempt; after as many as a suspicious
@@ -41,7 +41,7 @@ def acquire_new(
     is_strict: bool,
     lock_until: int,
 ) -> list[Acquired]:
-    """Takes records that nobody had before, out of the log's batches in `spans`."""
+    """Acquires records for the first time, from the log's batches in `spans`."""
     first = max(wanted[0], window.start)
     last = wanted[1]
     if last - first + 1 > most:

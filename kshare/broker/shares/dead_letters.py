@@ -74,7 +74,7 @@ class DeadLetters:
             return None
         prefix = self._configs.broker(DEAD_LETTER_PREFIX)
         if not name.startswith(prefix):
-            # Kafka says nothing; whoever tests with this broker is to see why there are no letters.
+            # Kafka logs nothing here; a test with this broker should show why there are no dead letters.
             self._log.event(
                 logging.WARNING,
                 f"group {group}: no dead letters are written to topic {name}, for its name must begin with {prefix!r} "

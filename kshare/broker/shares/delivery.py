@@ -1,4 +1,4 @@
-"""Deliveries: what a record of a share-partition can be, how it changes, and how poison is kept from spreading.
+"""The delivery state of a record: its transitions, and how poison records are isolated.
 
     state        | event                                 | next         | note
     -------------+---------------------------------------+--------------+--------------------------------------

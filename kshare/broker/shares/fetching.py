@@ -1,4 +1,4 @@
-"""A share fetch: looks, hands out, or waits until there is something to hand out.
+"""A share fetch: looks for records, and waits until there are some.
 
 Decides when a fetch has waited long enough, and how the room for records and bytes is shared by its partitions: one
 after the other until there are enough records, each partition with an even part of the bytes.

@@ -1,4 +1,4 @@
-"""A share-partition at its leader: the pure machine with its log, its locks' timer and its durable state.
+"""A share-partition at its leader: the pure state machine with its log, lock timer and durable state.
 
 Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
 or an old state, the share-partition is given up: whoever comes next loads it again.
@@ -224,7 +224,7 @@ class LedPartition:
         self._arm()
 
     def _commit_anyway(self, change: Change) -> None:
-        """Records go back even if that can't be written: nobody waits for an answer who could be told."""
+        """Releases records even if the change can't be written: no request waits for the result."""
         try:
             self._commit(change)
         except Refusal:
@@ -273,7 +273,7 @@ class LedPartition:
             self._timer = self._parts.clock.at(due, self._expire)
 
     def give_up(self) -> None:
-        """Not to be used again: somebody else leads, or the state was set anew."""
+        """Ends its use: another node leads, or the state was initialized again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

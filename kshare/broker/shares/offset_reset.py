@@ -1,4 +1,4 @@
-"""Where a group begins to read a partition that it has never read: `share.auto.offset.reset`."""
+"""Where a group starts in a partition that it hasn't read before: `share.auto.offset.reset`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share sessions: what a member fetches from a node, and that its requests come one after another.
+"""Share sessions: which partitions a member fetches from a node, and the order of its requests.
 
     request epoch | session           | becomes
     --------------+-------------------+----------------------------------------------------------------
@@ -9,7 +9,7 @@
     not 0         | none              | SHARE_SESSION_NOT_FOUND
 
 A session belongs to a member of a group on one node, and ends with the connection that opened it, though requests may
-come through others. What it acquired is `shares`' affair.
+come through others. The records it acquired are handled by `shares`.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ class SharePartition:
     # --- what happens to the log
 
     def move_start(self, log_start: int) -> bool:
-        """The log begins later now. What was available before is gone, what is acquired may still be acknowledged."""
+        """The log start has moved. Available records before it are dropped; acquired ones may still be acknowledged."""
         window = self.window
         if log_start <= window.start:
             return False

@@ -85,7 +85,7 @@ class Shares:
         return self._led.values()
 
     def reload(self, group: str, partition: Partition) -> None:
-        """Its state was set anew by somebody else."""
+        """Its state was initialized again by another request."""
         found = self._led.get((group, partition))
         if found is not None:
             found.give_up()

@@ -1,4 +1,4 @@
-"""What led share-partitions need of the broker around them."""
+"""The parts of the broker that the leader of a share-partition uses."""
 
 from __future__ import annotations
 

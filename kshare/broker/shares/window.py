@@ -1,4 +1,4 @@
-"""The window of records in flight: from the share-partition's start offset (SPSO) to its end offset (SPEO).
+"""The in-flight window: from the share-partition's start offset (SPSO) to its end offset (SPEO).
 
 A batch that was acquired at once is one entry with one Delivery. When its records part ways it is split, and each has
 its own. Nothing here knows members' rights or limits: `share_partition` decides with what is found here.
@@ -131,7 +131,7 @@ class Window:
         self.start = self.end = max(self.start, self.end)
 
     def reset(self, start: int) -> None:
-        """Forgets everything, and begins anew."""
+        """Clears the window and starts at this offset."""
         self.start = self.end = start
         self.batches.clear()
         self._firsts.clear()

@@ -1,4 +1,4 @@
-"""The data folder: a snapshot of the metadata, a journal of committed offsets, a file for each log.
+"""The data folder: a snapshot of the metadata, a journal of committed offsets, and one file per log.
 
 Decides when what is written. Batches are in their file before the append returns; everything else before the next
 answer leaves, for which the server calls `flush`. So what a client was told is kept, whenever the broker is killed.

@@ -1,4 +1,4 @@
-"""The file of one partition's log: its batches, one behind the other, as they go over the wire.
+"""The file of one partition's log: its batches in wire format, one after the other.
 
 Decides where a file that was cut in the middle of a write ends: behind the last whole batch whose checksum is right.
 The operating system is trusted to keep what was written; only its own end could lose it.

@@ -1,4 +1,4 @@
-"""The broker's metadata as JSON and back: topics, configurations, producers, transactions. No files.
+"""Converts the broker's metadata to JSON and back: topics, configs, producers, transactions. No files.
 
 Committed offsets and records aren't in it: they change too often, and have files of their own. Offsets that wait for
 a transaction to end are.

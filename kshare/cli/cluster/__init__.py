@@ -1,1 +1,1 @@
-"""What all commands reach a cluster with: connection options, logging in, whether topics exist."""
+"""How commands reach a cluster: connection options, authentication, checks that topics exist."""

@@ -1,4 +1,4 @@
-"""The cluster that a command speaks with: from an option, the environment, or a properties file of Kafka's.
+"""The cluster that a command connects to: from an option, the environment, or a properties file.
 
 Decides what such a file says. Never what is asked.
 """

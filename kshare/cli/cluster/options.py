@@ -1,4 +1,4 @@
-"""Options of every command that speaks with a cluster. Light, so that help and completion come at once."""
+"""Options of every command that connects to a cluster. Imports little, so that help and completion are fast."""
 
 from __future__ import annotations
 

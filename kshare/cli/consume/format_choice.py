@@ -1,4 +1,4 @@
-"""Which form the records of `kshare consume` have, from what the command line says."""
+"""Chooses the output format of `kshare consume` from the command line."""
 
 from __future__ import annotations
 

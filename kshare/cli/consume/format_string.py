@@ -1,4 +1,4 @@
-r"""Lines as the user draws them: `%t[%p]@%o %k=%s\n`, much as in kcat, or with names: `%{topic} %{header:trace}\n`.
+r"""Custom output formats: `%t[%p]@%o %k=%s\n`, much as in kcat, or with names: `%{topic} %{header:trace}\n`.
 
 Decides what a format means. Nothing is added to it: a line ends where it says \n.
 """

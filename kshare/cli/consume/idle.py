@@ -1,4 +1,4 @@
-"""Why a share group gives nothing: asked of the cluster, and said with what to type.
+"""Explains why a share group returns no records, and suggests commands.
 
 Decides what is likely. Where the cluster doesn't answer, or forbids the question, nothing is said.
 """

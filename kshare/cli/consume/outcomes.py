@@ -1,4 +1,4 @@
-"""What `kshare consume` has shown, and how those records were acknowledged."""
+"""The records that `kshare consume` has printed, and how they were acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output for records, which knows what its reader has taken.
+"""Writes records to standard output, and tracks how much its reader has taken.
 
 Decides when a record counts as shown. In a file or on a terminal it does once it is written. A pipe is otherwise: what
 lies in it may never be read, as in `| head -1`. So the first thousand lines are handed through one by one, each taken

@@ -1,4 +1,4 @@
-"""A question about a record, answered by one key. While it waits the record's lease is renewed, by the consumer.
+"""Asks about a record, answered with one key. The consumer renews the record's lock meanwhile.
 
 Decides what each key means. Questions go to standard error, so that records alone go where standard output goes.
 """

@@ -1,4 +1,4 @@
-"""What `kshare consume` does: records are shown, and settled once they were.
+"""Runs `kshare consume`: prints records, then settles them.
 
 Decides when it is over (as many as were wanted, nothing came for too long, nobody reads any more, Ctrl-C) and which
 records count as shown. The others are given back: their group gets them again.

@@ -1,4 +1,4 @@
-"""Where batches begin and end in a log segment, by what their first bytes say. Looks at nothing else of them."""
+"""Finds the boundaries of batches in a log segment, from their headers alone."""
 
 from __future__ import annotations
 

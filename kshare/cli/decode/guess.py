@@ -1,4 +1,4 @@
-"""What could these bytes be? Everything that fits what the caller said is tried, and ranked by how well it reads.
+"""Guesses what bytes are: tries everything that fits the options, and ranks it by how well it decodes.
 
 Decides what speaks for a reading: that it ends where the bytes end, and that its values look like values. The second
 opinion of `kshare.dissect` does the reading, and breaks early where a guess is wrong.

@@ -1,4 +1,4 @@
-"""The annotated hex dump: every byte, in the order of the input, beside the name of the field that it belongs to.
+"""The annotated hex dump: every byte, in order, with the name of its field.
 
 Fields stand under the path of what they are in, so that names and values fit into a small window.
 """

@@ -1,4 +1,4 @@
-"""A log segment in short: a line a batch, made from headers and checksums alone, so that a gigabyte takes seconds.
+"""A summary of a log segment, one line per batch, from headers and checksums: fast even for a gigabyte.
 
 Decides what of a batch is worth its line. Records aren't looked at.
 """

@@ -1,4 +1,4 @@
-"""Splits input into frames of a stream or batches of a segment, or takes it as a whole.
+"""Splits input into frames or batches, or takes it as a whole.
 
 Decides where to cut. A piece is read when the one before it has been shown, so a segment takes the memory of a batch.
 """

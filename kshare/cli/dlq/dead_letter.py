@@ -1,4 +1,4 @@
-"""One dead letter: where its record was, which group gave it up, and why.
+"""A dead letter: the origin of its record, the group, and the reason.
 
 Brokers since Kafka 4.4 write these headers; whoever writes dead letters of another kind may use the same names, and
 add some. Decides what a record's headers mean. Never looks at keys and values.

@@ -1,4 +1,4 @@
-"""The original records of dead letters, read from their topic as long as it keeps them.
+"""Reads the original records of dead letters, as long as their topic retains them.
 
 Brokers never copy a record's headers into its letter, and key and value only where the group wants it: so what is
 redriven is the record itself wherever it is still there. Decides whether what stands at that offset is that record.

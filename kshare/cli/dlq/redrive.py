@@ -1,4 +1,4 @@
-"""A redrive of dead letters, from its beginning to its end, and its dry run.
+"""Runs a redrive of dead letters, or its dry run.
 
 Decides when a redrive is over: when all that was there as it began is settled or held, or nothing comes any more.
 """

@@ -1,4 +1,4 @@
-"""Which dead letters were redriven: those that the redriving group has settled, by its stored state."""
+"""Finds which dead letters were redriven: those that the redriving group has settled."""
 
 from __future__ import annotations
 

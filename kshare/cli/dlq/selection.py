@@ -1,4 +1,4 @@
-"""Which dead letters are selected: by origin, group, reason, time, or position."""
+"""Selects dead letters by origin, group, reason, time or position."""
 
 from __future__ import annotations
 

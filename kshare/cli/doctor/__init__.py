@@ -1,1 +1,1 @@
-"""`kshare doctor`: what keeps share groups from working."""
+"""`kshare doctor`: finds problems that keep share groups from working."""

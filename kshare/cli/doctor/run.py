@@ -1,4 +1,4 @@
-"""What `kshare doctor` does: one check after the other, each finding shown as it comes, and what to type at its end."""
+"""Runs `kshare doctor`: one check after the other, each result shown as it arrives, with suggested commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics brokers write dead letters to. They take any name for a group's setting, and write none to others."""
+"""Checks the name of a dead-letter topic: brokers accept any name, but write only to those with their prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kshare groups` shows: lists, offsets with lag, members, states, settings. Changes nothing."""
+"""Shows groups: lists, offsets with lag, members, states, configs. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kshare lag` does: reads the progress of share groups and adds up their lag, once or at an interval.
+"""Runs `kshare lag`: adds up the lag of share groups, once or repeatedly.
 
 Decides when the lag of a group is unknown: as soon as one of its partitions has records and no known lag. A sum of the
 others would be too low.

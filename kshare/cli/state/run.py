@@ -1,4 +1,4 @@
-"""What `kshare state` does: reads, folds, draws; once, or again and again as it changes."""
+"""Runs `kshare state`: shows the stored state once, or repeatedly as it changes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all commands show things with: lines, tables, colours, keys, wording."""
+"""Terminal output of all commands: lines, tables, colours, keys, wording."""

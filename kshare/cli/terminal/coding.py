@@ -1,4 +1,4 @@
-"""How bytes are written as text, for `kshare decode` and `kshare encode`."""
+"""Encodings of bytes as text, for `kshare decode` and `kshare encode`."""
 
 from __future__ import annotations
 

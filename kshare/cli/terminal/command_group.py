@@ -1,4 +1,4 @@
-"""Commands under one word, such as `kshare groups`."""
+"""Command groups such as `kshare groups`."""
 
 from __future__ import annotations
 

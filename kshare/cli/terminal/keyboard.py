@@ -1,4 +1,4 @@
-"""Keys of a terminal, one at a time, without Enter. Leaves the terminal as it was."""
+"""Reads single keys from a terminal, without Enter. Restores the terminal afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a share-partition from going on, in words: a full in-flight window, records that the topic removed.
+"""Describes what blocks a share-partition: a full in-flight window, or records that the topic removed.
 
 The same sentences for every command that meets it.
 """

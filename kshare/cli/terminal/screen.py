@@ -1,4 +1,4 @@
-"""Lines for whoever reads them: coloured and cut to the window on a terminal, plain and whole everywhere else.
+"""Prints lines: coloured and cut to the window on a terminal, plain and whole everywhere else.
 
 Decides when there are colours (NO_COLOR and FORCE_COLOR are heeded). Escape sequences in data never reach a terminal.
 """

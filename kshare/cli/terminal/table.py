@@ -1,4 +1,4 @@
-"""Rows in columns, as wide as what is in them; or the same rows as JSON.
+"""Prints rows as a table or as JSON.
 
 Decides what becomes of a last column that the terminal is too narrow for: it goes on below, beside the others if there
 is room, so that nothing of it is cut.

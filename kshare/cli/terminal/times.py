@@ -1,4 +1,4 @@
-"""Times as commands read and show them."""
+"""Parses and formats times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts, and stretches of offsets, as the commands say them."""
+"""Wording of counts and offset ranges."""
 
 from __future__ import annotations
 

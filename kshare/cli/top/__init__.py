@@ -1,1 +1,1 @@
-"""What `kshare top` watches: readings of a cluster, figures made of two of them, and the board that shows them."""
+"""`kshare top`: reads the cluster repeatedly, computes figures from two readings, and shows them."""

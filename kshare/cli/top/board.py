@@ -1,4 +1,4 @@
-"""The board: which view, sorted how, scrolled where; what keys do; and its lines for a window of any size. Pure."""
+"""The live screen: view, sorting, scrolling, keys, and its lines for a window of any size. Pure."""
 
 from __future__ import annotations
 

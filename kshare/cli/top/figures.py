@@ -1,4 +1,4 @@
-"""Figures made of two readings: sums, rates, ages; as rows that can be sorted, shown or written as JSON. Pure."""
+"""Figures computed from two readings: sums, rates, ages; as rows to sort, show or write as JSON. Pure."""
 
 from __future__ import annotations
 

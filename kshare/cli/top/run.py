@@ -1,4 +1,4 @@
-"""What `kshare top` does: takes readings again and again, and shows them; once, as JSON, or on a live screen."""
+"""Runs `kshare top`: reads repeatedly, and shows the figures once, as JSON, or on a live screen."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _stream(collector: Collector, interval: float) -> None:
 
 
 async def _live(collector: Collector, board: Board, interval: float) -> None:
-    """Until the user has enough. A cluster that doesn't answer is told, and asked again."""
+    """Runs until the user quits. Shows when the cluster doesn't answer, and retries."""
     console = Console(highlight=False, markup=False, emoji=False)
     before, now = None, await collector.read()
     shown, trouble = figures(now, None), None

@@ -1,4 +1,4 @@
-"""A capture of what a proxy saw: frames become packets of connections that look as if there had been no proxy.
+"""Writes the traffic of a proxy as a capture in which clients and brokers are connected directly.
 
 Decides what a file may hold: everything but credentials, whose bytes are asterisks.
 """

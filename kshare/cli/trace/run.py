@@ -1,4 +1,4 @@
-"""What `kshare trace` does: a proxy whose traffic goes to the screen, and to a capture if one is asked for.
+"""Runs `kshare trace`: a proxy whose traffic goes to the screen, and optionally to a capture.
 
 Decides how it ends: at Ctrl-C with a summary, at a closed pipe without a word.
 """
@@ -118,7 +118,7 @@ class Tracer:
         self._view.flush()
 
     def attempt(self, work: Callable[[], None]) -> None:
-        """The proxy goes on until it is told to end, whatever happens here."""
+        """The proxy runs until it is stopped, whatever happens here."""
         if self.failure is None:
             try:
                 work()

@@ -1,4 +1,4 @@
-"""Acknowledgements: for what is held, in good form, in time, to whom it came from."""
+"""Acknowledgements: only of acquired records, well-formed, in time, to the right broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _OfStanding(Rule):
 
     def on_turn(self, step: Step) -> Remarks:
         if self.standing not in step.standings or step.turn.epoch == OPENING:
-            return  # at the opening it is another rule's affair
+            return  # another rule checks the opening request
         for partition, found in _by_partition(step.judged, self.standing):
             yield Remark(step.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
 

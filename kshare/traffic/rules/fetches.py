@@ -1,4 +1,4 @@
-"""Fetches: from the right broker, of the right partitions, of a sensible size."""
+"""Fetches: from the right broker, for the right partitions, of a sensible size."""
 
 from __future__ import annotations
 

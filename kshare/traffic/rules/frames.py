@@ -1,4 +1,4 @@
-"""Frames: bytes that belong to no field."""
+"""Frames: surplus bytes."""
 
 from __future__ import annotations
 

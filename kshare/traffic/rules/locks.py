@@ -1,4 +1,4 @@
-"""Locks: who holds, for how long, and whether anything comes of it."""
+"""Locks: expired, renewed too often, or without progress."""
 
 from __future__ import annotations
 

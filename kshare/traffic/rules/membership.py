@@ -1,4 +1,4 @@
-"""Membership: heartbeats in time, ids that brokers take, a farewell."""
+"""Membership: heartbeats in time, valid member ids, leaving the group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share sessions: epochs that follow each other, one request after another, an end that is said."""
+"""Share sessions: epochs in sequence, one request at a time, explicit close."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The in-flight window of a share-partition: one record that is held stops it for the whole group."""
+"""The in-flight window of a share-partition: one record that stays locked stops it for the whole group."""
 
 from __future__ import annotations
 

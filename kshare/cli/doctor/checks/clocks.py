@@ -1,4 +1,4 @@
-"""Do our clock and the cluster's agree? Locks don't mind, for they are the broker's alone; times that people write do.
+"""Compares our clock with the cluster's. Locks don't depend on it, but times in options do.
 
 Only the controllers' leader says what time it is, in DescribeQuorum. Of the other brokers no request tells it.
 """

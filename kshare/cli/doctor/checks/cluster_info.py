@@ -1,4 +1,4 @@
-"""What all checks need to know of the cluster, asked once. Judges nothing."""
+"""What all checks need to know about the cluster, requested once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found, and what to type about it."""
+"""The result of a check, with a suggested command."""
 
 from __future__ import annotations
 

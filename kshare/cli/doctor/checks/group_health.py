@@ -1,4 +1,4 @@
-"""Does a group get on with its work? Two looks a moment apart: what stands still, what grows, what was lost.
+"""Checks whether a group makes progress: compares two readings for stalls, growing lag and lost records.
 
 seen                                                    | said
 --------------------------------------------------------+-------------------------------------------------------
@@ -59,7 +59,7 @@ class _Settings:
     has_window_limit: bool
     """Of its own: since Kafka 4.3."""
     highest_window_limit: int | None
-    """That brokers allow; None for whoever may not know."""
+    """The highest that brokers allow; None if we may not read it."""
 
 
 async def group_health(patient: Patient) -> AsyncIterator[Finding]:
@@ -273,7 +273,7 @@ def _named(members: Iterable[str]) -> str:
 
 
 def _lag(one: PartitionProgress) -> int:
-    """Where nobody says it, all behind the start counts."""
+    """If the broker doesn't report it: the records after the start offset."""
     if one.lag is not None:
         return one.lag
     if one.start_offset is None or one.end_offset is None:

@@ -1,4 +1,4 @@
-"""What is set for a group, and what its members want: settings that brokers don't heed, topics that aren't there."""
+"""Checks group configs that brokers override, and subscriptions to topics that don't exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this kshare as quick as it can be? The one check that asks no cluster."""
+"""Checks whether kshare's compiled modules are used. The only check that needs no cluster."""
 
 from __future__ import annotations
 

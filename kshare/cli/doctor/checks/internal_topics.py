@@ -1,4 +1,4 @@
-"""The topics that Kafka keeps share groups in: the state of records, and the groups themselves.
+"""Checks the internal topics that store share group state and group metadata.
 
 Without `__share_group_state` no record is ever handed out, and its default of three replicas is the usual reason why a
 small cluster never gets one.

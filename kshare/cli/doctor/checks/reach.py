@@ -1,4 +1,4 @@
-"""Can clients get to every broker? They are told where each one is, and must reach it there, not through another."""
+"""Checks whether clients can reach every broker at its advertised address."""
 
 from __future__ import annotations
 

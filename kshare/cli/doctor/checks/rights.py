@@ -1,4 +1,4 @@
-"""May this user consume? Asked of the brokers, which say what he may do without his doing it."""
+"""Checks the ACLs that consuming needs, as the brokers report them."""
 
 from __future__ import annotations
 

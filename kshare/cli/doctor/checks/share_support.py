@@ -1,4 +1,4 @@
-"""Do the brokers know share groups, and are they switched on?"""
+"""Checks whether the brokers support share groups and have them enabled."""
 
 from __future__ import annotations
 

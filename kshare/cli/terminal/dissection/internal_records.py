@@ -1,4 +1,4 @@
-"""Records of Kafka's own topics, looked into: ShareSnapshot, ShareUpdate and what share groups store.
+"""Decodes records of Kafka's internal topics, such as ShareSnapshot and ShareUpdate.
 
 Decides which records those are: a key that reads as one of their keys, to its last byte, and a value that reads as
 well, or a tombstone. Anybody else's records are left as they are.

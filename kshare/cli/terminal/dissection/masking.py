@@ -1,4 +1,4 @@
-"""Credentials never leave the tool: their bytes become asterisks before anything looks at them.
+"""Masks credentials before anything else reads them.
 
 Decides which fields hold secrets. A message that carries some and breaks is hidden from the break on.
 """

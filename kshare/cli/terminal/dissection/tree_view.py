@@ -1,4 +1,4 @@
-"""The tree: a line a field, with the range of its bytes, its value and what that means.
+"""The tree view: one line per field, with its byte range, value and meaning.
 
 Decides which spans say something by themselves: lengths, counts and empty tags are left to the hex view.
 """

@@ -1,4 +1,4 @@
-"""How the value of a span is written and coloured, the same in all views."""
+"""Formats and colours the value of a span, the same in all views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection of a capture as a conversation: which side is the client, and whether it speaks Kafka at all.
+"""One captured connection: finds out which side is the client, and whether it speaks Kafka.
 
 Decides who asks if the capture began too late to show it: the side that is seen to ask; failing that, addresses tell.
 Shows nothing.

@@ -1,4 +1,4 @@
-"""Traffic on the screen, the same for `kshare trace` and `kshare pcap`: lines, trees, JSON, and what the linter says.
+"""Shows traffic for `kshare trace` and `kshare pcap`: lines, trees, JSON, and linter findings.
 
 Whoever shows something here says when it is to leave, by `flush`. Credentials never show, whatever is asked for.
 """
