@@ -185,6 +185,16 @@ class Lease:
             self._tally.ring()
         return changed
 
+    def decide_held_within(self, first: int, last: int, kind: int) -> None:
+        """Of these offsets alone, which may reach beyond the lease."""
+        start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
+        if start < stop:
+            before = self.undecided
+            self.states[start:stop] = self.states[start:stop].translate(_HELD_TO[kind])
+            less = before - self.undecided
+            if less:
+                self._tally.add(-less)
+
     def lose(self) -> None:
         self.translate(_ALL_TO_LOST)
 
