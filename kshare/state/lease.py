@@ -172,6 +172,12 @@ class Lease:
             self._tally.ring()
         return True
 
+    def decide_quietly(self, offset: int, kind: int) -> bool:
+        """`decide` where the tally doesn't ring by it. False: nothing is decided, for that or as it is too late."""
+        if kind == _renew or self._tally.undecided - 1 <= self._tally._ring_at:
+            return False
+        return self.decide(offset, kind)
+
     def decide_if_held(self, offset: int, kind: int) -> bool:
         """What happens without the user's word, and never against it. False: it is decided, or lost."""
         return self.is_held(offset) and self.decide(offset, kind)

@@ -6,14 +6,13 @@ going on needs no decision for each record: the desk is shown which record the l
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kshare.client.consumer import AsyncConsumer, source_of
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.state.lease import ACCEPT, Lease
+from kshare.sync.settlements import Decide, Settlements
 from kshare.sync.shared_loop import LoopClosed, SharedLoop
 
 _GATHER_S = 0.003
@@ -65,10 +64,8 @@ class Passage:
         return self._next <= self.passed
 
 
-_Decide = Callable[[Any, int, int], object]
-_decide: _Decide = Lease.decide
-_decide_if_held: _Decide = Lease.decide_if_held
-_accept: _Decide = Passage.accept
+_decide_if_held: Decide = Lease.decide_if_held
+_accept: Decide = Passage.accept
 
 
 def _accept_batch(subject: tuple[AsyncConsumer[Any], ShareBatch], _offset: int, kind: int) -> None:
@@ -83,50 +80,32 @@ def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
     lease.decide_held(kind)
 
 
-class Desk:
-    """Where decisions wait. May be called in any thread, but for `clear` and `close`.
-
-    Each is a function, what it is called on, an offset and a type: so thousands wait cheaply, in the order they came.
-    """
+class Desk(Settlements):
+    """May be called in any thread, but for `clear` and `close`."""
 
     def __init__(self, consumer: AsyncConsumer[Any]) -> None:
+        super().__init__()
         self._consumer = consumer
-        self._loop = SharedLoop(self.clear)
-        self._mutex = self._loop.mutex
-        self._decided: deque[tuple[_Decide, Any, int, int]] = deque()
+        self._loop = SharedLoop(self)
         self.passage: Passage | None = None
         """Of the loop that goes on."""
         self._is_closed = False
-        self._is_attended = False
-        """The loop, which is being run, looks soon."""
 
     @property
     def loop(self) -> SharedLoop:
         return self._loop
 
-    def settle(self, lease: Lease, offset: int, kind: int) -> bool:
-        """False when it is too late. What comes too late only now, on the way to the loop, is as good as expired."""
-        with self._mutex:  # so nobody begins to run the loop meanwhile
-            if not self._loop.runner and not self._decided:
-                return lease.decide(offset, kind)
-        if not lease.can_decide(offset):
-            return False
-        self._decided.append((_decide, lease, offset, kind))
-        if not self._is_attended:
-            self.attend()
-        return True
-
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
-        self._decided.append((_decide_if_held, lease, offset, kind))
+        self.queue.append((_decide_if_held, lease, offset, kind))
         self.attend()
 
     def accept_batch(self, batch: ShareBatch) -> None:
         """A loop came back from it: what of it is lost is told, not raised."""
-        self._decided.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
+        self.queue.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
         self.attend()
 
     def settle_all(self, lease: Lease, kind: int) -> None:
-        self._decided.append((_decide_all, lease, 0, kind))
+        self.queue.append((_decide_all, lease, 0, kind))
         self.attend()
 
     def begin(self, first: ShareRecord) -> Passage:
@@ -139,16 +118,19 @@ class Desk:
         """It passes no more of them: what is decided from now on comes after what it accepted."""
         passage, self.passage = self.passage, None
         if passage is not None:
-            self._decided.append((_accept, passage, passage.passed, ACCEPT))
+            self.queue.append((_accept, passage, passage.passed, ACCEPT))
             self.attend()
+
+    def on_run(self) -> None:
+        self.clear()
 
     def clear(self) -> None:
         """In the loop."""
         passage = self.passage
         # First: what the user said of a record, it said before it passed it, and that counts.
         passed = passage.passed if passage else 0
-        for _ in range(len(self._decided)):
-            decide, subject, offset, kind = self._decided.popleft()
+        for _ in range(len(self.queue)):
+            decide, subject, offset, kind = self.queue.popleft()
             decide(subject, offset, kind)
         if passage:
             passage.accept(passed)
@@ -160,8 +142,8 @@ class Desk:
 
     def attend(self) -> None:
         """Have the loop look, if it is being run and nobody does. Each run begins with a look."""
-        if self._loop.runner and not self._is_attended and not self._is_closed:
-            self._is_attended = True
+        if self._loop.runner and not self.is_attended and not self._is_closed:
+            self.is_attended = True
             with suppress(LoopClosed):
                 self._loop.call_soon(self._look)
 
@@ -172,13 +154,13 @@ class Desk:
 
     def _look_again(self) -> None:
         if not self._has_news:
-            self._is_attended = False
+            self.is_attended = False
             if not self._has_news:
                 return
-            self._is_attended = True
+            self.is_attended = True
         self._look()
 
     @property
     def _has_news(self) -> bool:
         passage = self.passage
-        return bool(self._decided) or (passage is not None and passage.is_behind)
+        return bool(self.queue) or (passage is not None and passage.is_behind)

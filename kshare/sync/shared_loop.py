@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
 from threading import get_ident
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kshare.errors import KshareError
 from kshare.sync.signals import SignalsPutOff
@@ -45,17 +45,33 @@ class LoopClosed(Exception):
     """The loop was closed before or while it was wanted."""
 
 
-class SharedLoop:
-    """`on_run` is called in the loop at the beginning of each run, and every `AWAY_S` of the background thread's."""
+class LoopUser(Protocol):
+    """Is told who may do what only the loop may do while it is run."""
 
-    def __init__(self, on_run: Callable[[], None]) -> None:
-        self._on_run = on_run
+    def on_taken(self) -> None:
+        """A thread is about to run the loop."""
+        ...
+
+    def on_run(self) -> None:
+        """Called in the loop when it begins to run, and every `AWAY_S` while the background thread runs it."""
+        ...
+
+    def on_free(self) -> None:
+        """No thread runs the loop now."""
+        ...
+
+
+class SharedLoop:
+    """Runs, and tells its user of it."""
+
+    def __init__(self, user: LoopUser) -> None:
+        self._user = user
         self._loop = _Loop(selectors.DefaultSelector())
         self._pid = os.getpid()
         self._context = _asyncio_context()
-        self.mutex = threading.RLock()
-        """Guards `runner`. Reentrant, since signal handlers may call anything, anywhere."""
-        self._changed = threading.Condition(self.mutex)
+        self._mutex = threading.RLock()
+        """Guards what follows. Reentrant, since signal handlers may call anything, anywhere."""
+        self._changed = threading.Condition(self._mutex)
         self.runner = 0
         """The thread that runs the loop; 0 if none does."""
         self._runs = 0
@@ -65,7 +81,9 @@ class SharedLoop:
         self._wanting = 0
         """Threads that wait for the background thread to give up the loop."""
         self._relying = 0
-        """Threads whose calls are run by others."""
+        """Threads whose calls have to be run by others."""
+        self._waiting = 0
+        """Threads that wait while others run it, be it for their calls."""
         self._is_asleep = False
         """The background thread has to be woken when the loop is free."""
         self._is_over = False
@@ -138,7 +156,7 @@ class SharedLoop:
         try:
             self.run(self._wind_up)
         finally:
-            with self.mutex:
+            with self._mutex:
                 self._is_over = True
                 self._changed.notify_all()
                 if self.runner:
@@ -146,7 +164,7 @@ class SharedLoop:
             try:
                 self._background.join()
             finally:
-                with self.mutex:
+                with self._mutex:
                     while self.runner:
                         self._changed.wait()
                     self._loop.close()
@@ -160,7 +178,7 @@ class SharedLoop:
                 is_ours = self._take()
                 if is_ours:
                     self._driven = call
-                    self._loop.call_soon(self._on_run, context=self._context)
+                    self._loop.call_soon(self._user.on_run, context=self._context)
                     call.start()
                     while not (call.is_done or signals.has_noted or self._is_over):
                         self._loop.run_forever()
@@ -169,41 +187,63 @@ class SharedLoop:
         return is_ours
 
     def _take(self) -> bool:
-        with self.mutex:
+        with self._mutex:
             if self.runner or self._is_over:
                 return False
-            self.runner = get_ident()
+            self._begin_run()
             self._runs += 1
             return True
 
+    def _begin_run(self) -> None:
+        self.runner = get_ident()
+        self._user.on_taken()
+
+    def _end_run(self) -> None:
+        self._user.on_free()
+        self.runner, self._driven = 0, None
+
     def _free(self) -> None:
         """Unless it isn't ours."""
-        with self.mutex:
+        with self._mutex:
             if self.runner == get_ident():
-                self.runner, self._driven = 0, None
-                if self._is_asleep or self._wanting or self._relying or self._is_over:
+                self._end_run()
+                if self._is_asleep or self._waiting or self._is_over:
                     self._changed.notify_all()
 
     def _wait(self, call: _Call[Any], *, may_run: bool) -> None:
         """Until the call is done, or the loop is free."""
-        with self.mutex:
-            if may_run and self.runner == self._background.ident:
-                self._wanting += 1
-                try:
-                    self._interrupt()
-                    while self.runner == self._background.ident:
-                        self._changed.wait()
-                finally:
-                    self._wanting -= 1
-            else:
-                self._relying += 1
-                try:
+        with self._mutex:
+            self._waiting += 1
+            try:
+                if not may_run:
+                    self._rely_on_others(call)
+                elif self.runner == self._background.ident:
+                    self._want()
+                else:
                     call.start_elsewhere()
-                    self._changed.notify_all()
-                    while not (call.is_done or self._is_over or (may_run and not self.runner)):
+                    while self.runner and not (call.is_done or self._is_over):
                         self._changed.wait()
-                finally:
-                    self._relying -= 1
+            finally:
+                self._waiting -= 1
+
+    def _want(self) -> None:
+        self._wanting += 1
+        try:
+            self._interrupt()
+            while self.runner == self._background.ident:
+                self._changed.wait()
+        finally:
+            self._wanting -= 1
+
+    def _rely_on_others(self, call: _Call[Any]) -> None:
+        self._relying += 1
+        try:
+            call.start_elsewhere()
+            self._changed.notify_all()
+            while not (call.is_done or self._is_over):
+                self._changed.wait()
+        finally:
+            self._relying -= 1
 
     def _interrupt(self) -> None:
         """Whoever runs the loop looks whether to go on. From any thread, and from signal handlers."""
@@ -213,27 +253,27 @@ class SharedLoop:
         """In the loop."""
         if self._driven is call:
             self._loop.stop()
-        else:
-            with self.mutex:
+        elif self._waiting:
+            with self._mutex:
                 self._changed.notify_all()
 
     # --- the background thread
 
     def _run_meanwhile(self) -> None:
         runs, looks = -1, 0
-        with self.mutex:
+        with self._mutex:
             while not self._is_over:
                 looks = looks + 1 if self._runs == runs else 0
                 is_due = self._relying or self._runs == runs
                 runs = self._runs
                 if self.runner == 0 and not self._wanting and is_due:
-                    self.runner = get_ident()
-                    self.mutex.release()
+                    self._begin_run()
+                    self._mutex.release()
                     try:
                         self._run_in_background()
                     finally:
-                        self.mutex.acquire()
-                        self.runner = 0
+                        self._mutex.acquire()
+                        self._end_run()
                         self._changed.notify_all()
                 else:
                     self._is_asleep = self.runner != 0 and looks > _LOOKS
@@ -245,7 +285,7 @@ class SharedLoop:
 
         def look() -> None:
             nonlocal timer
-            self._on_run()
+            self._user.on_run()
             timer = self._loop.call_later(AWAY_S, look)
 
         first = self._loop.call_soon(look, context=self._context)
