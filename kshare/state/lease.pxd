@@ -49,4 +49,6 @@ cdef class Lease:
     @cython.locals(index=int64_t, state=int, was_held=bint)
     cpdef bint decide(self, int64_t offset, int kind) except -1
 
+    cpdef bint decide_quietly(self, int64_t offset, int kind) except -1
+
     cpdef bint decide_if_held(self, int64_t offset, int kind) except -1

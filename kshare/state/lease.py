@@ -172,6 +172,12 @@ class Lease:
             self._tally.ring()
         return True
 
+    def decide_quietly(self, offset: int, kind: int) -> bool:
+        """`decide` where the tally doesn't ring by it. False: nothing is decided, for that or as it is too late."""
+        if kind == _renew or self._tally.undecided - 1 <= self._tally._ring_at:
+            return False
+        return self.decide(offset, kind)
+
     def decide_if_held(self, offset: int, kind: int) -> bool:
         """For automatic decisions, which never override the user's. False if it is decided already, or lost."""
         return self.is_held(offset) and self.decide(offset, kind)
@@ -184,6 +190,16 @@ class Lease:
         if kind == RENEW:
             self._tally.ring()
         return changed
+
+    def decide_held_within(self, first: int, last: int, kind: int) -> None:
+        """Of these offsets alone, which may reach beyond the lease."""
+        start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
+        if start < stop:
+            before = self.undecided
+            self.states[start:stop] = self.states[start:stop].translate(_HELD_TO[kind])
+            less = before - self.undecided
+            if less:
+                self._tally.add(-less)
 
     def lose(self) -> None:
         self.translate(_ALL_TO_LOST)

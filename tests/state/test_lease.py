@@ -7,7 +7,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SENT, SETTLED, Lease
+from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SENT, SETTLED, Lease, Tally
 
 P = (b"t" * 16, 0)
 SENT_ACCEPT = SENT | ACCEPT
@@ -65,3 +65,17 @@ def test_what_is_sent_is_one_type_where_all_are_the_same() -> None:
     assert lease.send(0, 600) == bytes([ACCEPT])
     assert lease.send(600, 602) == bytes([REJECT, ACCEPT])
     assert list(lease.states) == [SENT_ACCEPT] * 600 + [SENT | REJECT, SENT_ACCEPT, HELD]
+
+
+def test_a_stretch_is_decided_where_it_is_still_held() -> None:
+    rings: list[int] = []
+    tally = Tally(lambda: rings.append(1))
+    lease = Lease(P, 10, 15, 1, tally=tally)
+    lease.decide(11, REJECT)
+    lease.decide(12, RENEW)
+    tally.ring_at(2)
+    lease.decide_held_within(5, 13, ACCEPT)
+    assert lease.states == bytes([ACCEPT, REJECT, ACCEPT, ACCEPT, HELD, HELD])
+    assert (tally.undecided, rings[-1]) == (2, 1)
+    lease.decide_held_within(16, 20, ACCEPT)
+    assert tally.undecided == 2

@@ -68,11 +68,13 @@ _READERS = {
     "kshare accepting each": ours("kshare_read", way="explicit"),
     "kshare.sync batches": ours("kshare_sync_read", way="batches"),
     "kshare.sync records": ours("kshare_sync_read", way="records"),
+    "kshare.sync accepting each": ours("kshare_sync_read", way="explicit"),
     _CONFLUENT: ours("confluent_read", way="implicit"),
     _CONFLUENT_EACH: ours("confluent_read", way="explicit"),
     "Java": apache(),
     "franz-go": franz_go(),
 }
+_SYNC_WAYS = ("batches", "records", "accepting each")
 _WARMERS = (_NULL, *3 * ("kshare batches",), _CONFLUENT)
 """By turns: a JVM compiles for what it has seen, and whoever asks otherwise would pay for it. Ours take
 longest: confluent-kafka is as fast after four of its turns (0.79 million a second) as after twenty (0.73 to 0.78)."""
@@ -126,6 +128,7 @@ def _contests() -> list[Contest]:
         ("kshare records of batches, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare records, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare.sync records, tuned", f"{_CONFLUENT}, tuned"),
+        *((f"kshare.sync {way}, tuned", f"kshare {way}, tuned") for way in _SYNC_WAYS),
         ("kshare accepting each, tuned", f"{_CONFLUENT_EACH}, tuned"),
         ("kshare batches, defaults", f"{_CONFLUENT}, defaults"),
         ("kshare batches, defaults", "Java, defaults"),
@@ -139,6 +142,7 @@ def _contests() -> list[Contest]:
     return [
         *(Contest(RATE, first, second) for first, second in pairs),
         Contest(CPU, "kshare batches, tuned", f"{_CONFLUENT}, tuned"),
+        *(Contest(CPU, f"kshare.sync {way}, tuned", f"kshare {way}, tuned") for way in _SYNC_WAYS),
         Contest(FIRST, "kshare batches, defaults", f"{_CONFLUENT}, defaults"),
     ]
 

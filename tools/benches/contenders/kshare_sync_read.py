@@ -30,12 +30,26 @@ def by_records(consumer: ShareConsumer, records: int, meter: Meter) -> int:
     return seen
 
 
-WAYS = {"batches": by_batches, "records": by_records}
+def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+    seen = 0
+    for record in consumer:
+        if not seen:
+            meter.on_records()
+        seen += record.value is not None
+        record.accept()
+        if seen >= records:
+            break
+    return seen
+
+
+WAYS = {"batches": by_batches, "records": by_records, "explicit": one_by_one}
 
 
 def read(given: dict[str, str]) -> None:
     end_of_input()
     options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
+    if given["way"] == "explicit":
+        options["acknowledgement"] = "explicit"
     meter = Meter()
     with ShareConsumer(
         given["bootstrap"], group=given["group"], topics=[given["topic"]], **options

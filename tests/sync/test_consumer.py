@@ -347,7 +347,7 @@ async def test_any_thread_may_close_and_who_waits_is_told() -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        while not consumer._iterating:
+        while not consumer._iterating or not cluster.asked(ShareGroupHeartbeatRequest):
             pass
         closing = [threading.Thread(target=consumer.close) for _ in range(2)]
         for thread in closing:

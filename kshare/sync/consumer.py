@@ -4,30 +4,26 @@
         for record in consumer:
             ship(record.value)
 
-The same consumer as `kshare.ShareConsumer`, run by an event loop in a thread of its own; the same options, records and
-batches, and the same rules for what is accepted when. The two threads meet once a batch, not once a record: records are
-read in the thread that iterates. What is decided about them isn't written into the leases from there, since the loop
-works on those all the time; it lies on a desk, and the loop writes it: at once while little comes, every few
-milliseconds while much does, and always before it hands out the next batch, commits or closes. What a loop accepts
-by going on isn't even queued: the desk knows how far it has come.
+The same consumer as `kshare.ShareConsumer`, on an event loop that the calling thread runs itself while it waits (see
+`shared_loop`): the same options, records and batches, and the same rules for what is accepted when. Records are read in
+the thread that iterates. What is decided about them goes by way of a desk (see `desk`), since another thread may run
+the loop meanwhile.
 
 Records may be settled from any thread, and any thread may close the consumer. Only one at a time may iterate: another
-that tries gets an error. `on_settled` and `observer` are called in the loop's thread.
+that tries gets an error. `on_settled` and `observer` are called in whichever thread runs the loop.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
@@ -35,18 +31,17 @@ from kshare.client.consumer import Servers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
-from kshare.state.lease import ACCEPT, RELEASE, Lease
+from kshare.state.lease import RELEASE
+from kshare.sync.desk import Desk, Passage
+from kshare.sync.shared_loop import LoopClosed
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
-
-__all__ = ["ShareConsumer"]
 
 log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
-_GATHER_S = 0.003
 _LOOK_S = 0.001
 """The least that a wait for records takes: enough to take what is there."""
 
@@ -56,37 +51,38 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
         self._consumer: _Consumer[Any] = _Consumer(bootstrap_servers, **options)
-        self._stack: ExitStack | None = None
-        self._closing = threading.Lock()
-        """Held while one thread closes, so that others can wait for that."""
+        self._source = source_of(self._consumer)
+        self._desk: Desk | None = None
+        """While the consumer is open."""
+        self._closing = threading.RLock()
+        """Held while one thread closes, so that others can wait for that; a signal handler of its own needn't."""
         self._is_closed = False
+        self._is_cut = False
         self._iterating: tuple[threading.Thread, object] | None = None
         """The thread whose loop has begun and isn't left, and which loop it is."""
-        self._loop_thread = 0
         self._handed: ShareBatch | None = None
-        self._in_hand: ShareRecord | ShareBatch | None = None
+        self._in_hand: Passage | ShareBatch | None = None
         self._turn = anyio.Lock()
         self._walk: Iterator[ShareRecord] = iter(())
+        self._ahead = 0
+        """How many records that walk may still have."""
+        self._stretch = 1
+        """How many go by before the event loop has to run again."""
 
     def __enter__(self) -> Self:
         """Connect to a broker, or raise. Joining the group continues in the background."""
-        if self._stack is not None:
+        if self._desk is not None:
             raise KshareError("the consumer is open already: make one for each `with`")
-        with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            stack.callback(
-                self._portal.call, self._portal.stop, True
-            )  # interrupted calls may have left tasks
-            self._loop_thread = self._portal.call(threading.get_ident)
-            inner = self._portal.wrap_async_context_manager(self._consumer)
-            inner.__enter__()
-            # What ended the block is of no concern to the loop, where it would come back as part of a group.
-            stack.callback(inner.__exit__, None, None, None)
-            self._desk = _Desk(self._portal, self._consumer)
-            stack.callback(self._portal.call, self._desk.close)
-            self._handed, self._in_hand, self._walk = None, None, iter(())
-            self._is_closed, self._iterating = False, None
-            self._stack = stack.pop_all()
+        desk = Desk(self._consumer)
+        try:
+            desk.loop.run(self._consumer.__aenter__)
+        except BaseException:
+            desk.loop.close()
+            raise
+        self._handed, self._in_hand, self._walk = None, None, iter(())
+        self._is_closed, self._iterating = False, None
+        self._turn = anyio.Lock()
+        self._desk = desk
         return self
 
     def __exit__(
@@ -106,15 +102,23 @@ class BlockingConsumer(Generic[RecordT_co]):
         Takes `close_timeout` at most. Called at the end of `with`. Any thread may call it, more than once: all calls
         return when the consumer is closed. A thread that waits for records gets ConsumerClosed.
         """
-        self._require_other_thread("close()")
+        desk = self._desk
+        if desk is None or desk.loop.is_foreign:
+            return
+        self._require_other_thread("close()", desk)
+
+        async def close() -> None:
+            desk.close()
+            await self._consumer.close()
+
         with self._closing:
-            stack, self._stack = self._stack, None
-            if stack is not None:
+            if not self._is_closed:
                 self._is_closed = True
                 try:
-                    stack.close()
+                    desk.loop.run(close)
                 finally:
-                    self._loop_thread = 0
+                    desk.loop.close()
+                    self._desk = None
 
     @property
     def config(self) -> ConsumerConfig:
@@ -135,8 +139,31 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _walking(self) -> Iterator[ShareRecord]:
         with self._turn_to_iterate():
             while True:
-                yield from self._walk
-                self._walk = iter(self._next_batch())
+                yield from self._next_stretch()
+                self._go_on()
+
+    def _next_stretch(self) -> Iterator[ShareRecord]:
+        """Of the batch that is walked over, as many records as may go by at once."""
+        self._is_cut = self._stretch < self._ahead
+        if not self._is_cut:
+            return self._walk
+        self._ahead -= self._stretch
+        return islice(self._walk, self._stretch)
+
+    def _go_on(self) -> None:
+        """After a stretch: let everything else run, and get the next batch if this one is at its end."""
+        if self._is_cut:
+            desk = self._opened()
+            if not desk.loop.take_turn(self._look_around):
+                desk.attend()
+        else:
+            batch = self._next_batch()
+            self._walk, self._ahead = iter(batch), len(batch)
+
+    def _look_around(self) -> None:
+        """In the event loop."""
+        self._opened().clear()
+        self._stretch = self._source.stretch()
 
     @contextmanager
     def _turn_to_iterate(self) -> Iterator[None]:
@@ -160,16 +187,25 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _accepting(self) -> Iterator[ShareRecord]:
         with self._turn_to_iterate():
+            passage: Passage | None = None
             while True:
-                passage: _Passage | None = None
-                for record in self._walk:
-                    self._in_hand = record
-                    passage = passage or self._desk.begin(record)
-                    yield record
-                    passage.passed = record.offset
-                    if not self._desk.is_attended:
-                        self._desk.attend()
-                self._walk = iter(self._next_batch())
+                if passage is not self._opened().passage:  # another loop has begun within this one
+                    passage = None
+                is_away = False
+                try:
+                    for record in self._next_stretch():
+                        if passage is None:
+                            passage = self._in_hand = self._opened().begin(record)
+                        passage.at = record
+                        is_away = True
+                        yield record
+                        is_away = False
+                finally:
+                    if passage is not None and not is_away:
+                        passage.come_back()
+                self._go_on()
+                if not self._is_cut:
+                    passage = None
 
     def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
@@ -183,18 +219,19 @@ class BlockingConsumer(Generic[RecordT_co]):
                 batch = self._in_hand = self._next_batch()
                 yield batch
                 if self.config.is_implicit:
-                    self._desk.accept_batch(batch)
+                    self._opened().accept_batch(batch)
 
     def _give_back(self) -> None:
         """A new loop: the last one won't come back for what it had in hand."""
         left, self._in_hand = self._in_hand, None
         if left is None or not self.config.is_implicit:
             return
-        self._desk.end()
+        desk = self._opened()
+        desk.end()
         if isinstance(left, ShareBatch):
             left.settle_held(RELEASE)
-        else:
-            self._desk.settle_if_held(left.batch.lease, left.offset, RELEASE)
+        elif left.at is not None:
+            desk.settle_if_held(left.lease, left.at.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -259,46 +296,46 @@ class BlockingConsumer(Generic[RecordT_co]):
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
                 if self._handed is None:
-                    batch = await self._consumer.next_batch()
+                    batch = await self._source.next_batch()
                     batch.desk = self._desk
+                    self._stretch = self._source.stretch()
                     self._handed = batch
 
-    def _require_other_thread(self, what: str) -> None:
-        if threading.get_ident() == self._loop_thread:
+    def _require_other_thread(self, what: str, desk: Desk) -> None:
+        if desk.loop.is_run_here:
             raise KshareError(
                 f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
             )
 
     def _call(self, function: Callable[[], None]) -> None:
-        """In the loop's thread; see `_run`."""
+        """In the event loop; see `_run`."""
 
         async def call() -> None:
             function()
 
         self._run(call)
 
-    def _run(self, function: Callable[[], Awaitable[ReturnT]]) -> ReturnT:
-        """In the loop's thread, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
-        if self._is_closed:
-            raise self._closed()
-        if self._stack is None:
-            raise KshareError("the consumer isn't open: write `with ShareConsumer(...) as consumer:`")
-        self._require_other_thread("this call")
+    def _run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
+        """In the event loop, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
+        desk = self._opened()
+        self._require_other_thread("this call", desk)
 
         async def run() -> ReturnT:
-            self._desk.clear()
+            desk.clear()
             return await function()
 
         try:
-            future = self._portal.start_task_soon(run)
-        except RuntimeError as error:  # its loop has ended meanwhile
+            return desk.loop.run(run)
+        except LoopClosed as error:
             raise self._closed() from error
-        try:
-            return future.result()
-        except CancelledError as error:
-            raise self._closed() from error
-        finally:
-            future.cancel()
+
+    def _opened(self) -> Desk:
+        desk = self._desk
+        if self._is_closed:
+            raise self._closed()
+        if desk is None:
+            raise KshareError("the consumer isn't open: write `with ShareConsumer(...) as consumer:`")
+        return desk
 
     def _closed(self) -> ConsumerClosed:
         return ConsumerClosed(
@@ -333,137 +370,3 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
             cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
         def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
-
-
-class _Passage:
-    """How far a loop has come in a lease. The user's thread moves `passed`, the loop's everything else."""
-
-    __slots__ = ("_batch", "_consumer", "_next", "passed")
-
-    def __init__(self, first: ShareRecord, consumer: _Consumer[Any]) -> None:
-        self._batch = first.batch
-        self._consumer = consumer
-        self._next = first.offset
-        self.passed = first.offset - 1
-        """The last offset that the loop came back from."""
-
-    def accept(self, last: int, kind: int = ACCEPT) -> None:
-        """Up to this one, what isn't decided."""
-        lease = self._batch.lease
-        for offset in range(self._next, last + 1):
-            lease.decide_if_held(offset, kind)
-        lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
-        if lost:
-            source_of(self._consumer).on_too_late(self._batch, lost)
-        self._next = max(self._next, last + 1)
-
-    @property
-    def is_behind(self) -> bool:
-        return self._next <= self.passed
-
-
-_Decide = Callable[[Any, int, int], object]
-_decide: _Decide = Lease.decide
-_decide_if_held: _Decide = Lease.decide_if_held
-_accept: _Decide = _Passage.accept
-
-
-def _accept_batch(subject: tuple[_Consumer[Any], ShareBatch], _offset: int, kind: int) -> None:
-    consumer, batch = subject
-    lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
-    batch.lease.decide_held(kind)
-    if lost:
-        source_of(consumer).on_too_late(batch, lost)
-
-
-def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
-    lease.decide_held(kind)
-
-
-class _Desk:
-    """Where decisions wait for the loop's thread. May be called in any thread, but for `clear` and `close`.
-
-    Each is a function, what it is called on, an offset and a type: so thousands wait cheaply, in the order they came.
-    """
-
-    def __init__(self, portal: BlockingPortal, consumer: _Consumer[Any]) -> None:
-        self._portal = portal
-        self._consumer = consumer
-        self._decided: deque[tuple[_Decide, Any, int, int]] = deque()
-        self._passage: _Passage | None = None
-        self._is_closed = False
-        self.is_attended = False
-        """Somebody looks again soon."""
-
-    def settle(self, lease: Lease, offset: int, kind: int) -> bool:
-        """False when it is too late. What comes too late only now, on the way to the loop, is as good as expired."""
-        if not lease.can_decide(offset):
-            return False
-        self._decided.append((_decide, lease, offset, kind))
-        if not self.is_attended:
-            self.attend()
-        return True
-
-    def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
-        self._decided.append((_decide_if_held, lease, offset, kind))
-        self.attend()
-
-    def accept_batch(self, batch: ShareBatch) -> None:
-        """A loop came back from it: what of it is lost is told, not raised."""
-        self._decided.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
-        self.attend()
-
-    def settle_all(self, lease: Lease, kind: int) -> None:
-        self._decided.append((_decide_all, lease, 0, kind))
-        self.attend()
-
-    def begin(self, first: ShareRecord) -> _Passage:
-        """A loop came to this record, and accepts what it passes from here on."""
-        self.end()
-        self._passage = _Passage(first, self._consumer)
-        return self._passage
-
-    def end(self) -> None:
-        """It passes no more of them: what is decided from now on comes after what it accepted."""
-        passage, self._passage = self._passage, None
-        if passage is not None:
-            self._decided.append((_accept, passage, passage.passed, ACCEPT))
-            self.attend()
-
-    def clear(self) -> None:
-        """In the loop's thread."""
-        passage = self._passage
-        # First: what the user said of a record, it said before it passed it, and that counts.
-        passed = passage.passed if passage else 0
-        for _ in range(len(self._decided)):
-            decide, subject, offset, kind = self._decided.popleft()
-            decide(subject, offset, kind)
-        if passage:
-            passage.accept(passed)
-
-    def close(self) -> None:
-        """In the loop's thread. What is decided from now on is as good as unsaid: all leases end."""
-        self._is_closed = True
-        self.clear()
-
-    def attend(self) -> None:
-        """Have the loop look, if nobody does."""
-        if not self.is_attended and not self._is_closed:
-            self.is_attended = True
-            self._portal.start_task_soon(self._attend)
-
-    async def _attend(self) -> None:
-        """Until nothing comes for a while. The flag goes down before the last look, so nothing is left lying."""
-        while True:
-            self.clear()
-            await anyio.sleep(_GATHER_S)
-            if not self._has_news:
-                self.is_attended = False
-                if not self._has_news:
-                    return
-                self.is_attended = True
-
-    @property
-    def _has_news(self) -> bool:
-        passage = self._passage
-        return bool(self._decided) or (passage is not None and passage.is_behind)

@@ -1,0 +1,166 @@
+"""What the user's threads decide, on its way to the leases, which are written where the event loop runs alone.
+
+While nobody runs the loop a decision is written at once. Otherwise it waits here for the loop. What a loop accepts by
+going on needs no decision for each record: the desk is shown which record the loop is at, and looks from time to time.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from kshare.client.consumer import AsyncConsumer, source_of
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.state.lease import ACCEPT, Lease
+from kshare.sync.settlements import Decide, Settlements
+from kshare.sync.shared_loop import LoopClosed, SharedLoop
+
+_GATHER_S = 0.003
+
+
+class Passage:
+    """How far a loop has come in a lease. The user's thread moves `at` and `passed`, the event loop everything else."""
+
+    __slots__ = ("_batch", "_consumer", "_next", "_passed", "at")
+
+    def __init__(self, first: ShareRecord, consumer: AsyncConsumer[Any]) -> None:
+        self._batch = first.batch
+        self._consumer = consumer
+        self._next = first.offset
+        self._passed = first.offset - 1
+        self.at: ShareRecord | None = first
+        """What the user works on; the loop came back from all before it."""
+
+    def come_back(self) -> None:
+        """The user asks for the next."""
+        at = self.at
+        if at is not None:
+            self._passed = at.offset
+            self.at = None
+
+    @property
+    def lease(self) -> Lease:
+        return self._batch.lease
+
+    @property
+    def passed(self) -> int:
+        """The last offset that the loop came back from."""
+        at = self.at
+        return self._passed if at is None else at.offset - 1
+
+    def accept(self, last: int, kind: int = ACCEPT) -> None:
+        """Up to this one, what isn't decided."""
+        if last < self._next:
+            return
+        lease = self._batch.lease
+        lease.decide_held_within(self._next, last, kind)
+        lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
+        if lost:
+            source_of(self._consumer).on_too_late(self._batch, lost)
+        self._next = last + 1
+
+    @property
+    def is_behind(self) -> bool:
+        return self._next <= self.passed
+
+
+_decide_if_held: Decide = Lease.decide_if_held
+_accept: Decide = Passage.accept
+
+
+def _accept_batch(subject: tuple[AsyncConsumer[Any], ShareBatch], _offset: int, kind: int) -> None:
+    consumer, batch = subject
+    lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
+    batch.lease.decide_held(kind)
+    if lost:
+        source_of(consumer).on_too_late(batch, lost)
+
+
+def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
+    lease.decide_held(kind)
+
+
+class Desk(Settlements):
+    """May be called in any thread, but for `clear` and `close`."""
+
+    def __init__(self, consumer: AsyncConsumer[Any]) -> None:
+        super().__init__()
+        self._consumer = consumer
+        self._loop = SharedLoop(self)
+        self.passage: Passage | None = None
+        """Of the loop that goes on."""
+        self._is_closed = False
+
+    @property
+    def loop(self) -> SharedLoop:
+        return self._loop
+
+    def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
+        self.queue.append((_decide_if_held, lease, offset, kind))
+        self.attend()
+
+    def accept_batch(self, batch: ShareBatch) -> None:
+        """A loop came back from it: what of it is lost is told, not raised."""
+        self.queue.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
+        self.attend()
+
+    def settle_all(self, lease: Lease, kind: int) -> None:
+        self.queue.append((_decide_all, lease, 0, kind))
+        self.attend()
+
+    def begin(self, first: ShareRecord) -> Passage:
+        """A loop came to this record, and accepts what it passes from here on."""
+        self.end()
+        self.passage = Passage(first, self._consumer)
+        return self.passage
+
+    def end(self) -> None:
+        """It passes no more of them: what is decided from now on comes after what it accepted."""
+        passage, self.passage = self.passage, None
+        if passage is not None:
+            self.queue.append((_accept, passage, passage.passed, ACCEPT))
+            self.attend()
+
+    def on_run(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """In the loop."""
+        passage = self.passage
+        # First: what the user said of a record, it said before it passed it, and that counts.
+        passed = passage.passed if passage else 0
+        for _ in range(len(self.queue)):
+            decide, subject, offset, kind = self.queue.popleft()
+            decide(subject, offset, kind)
+        if passage:
+            passage.accept(passed)
+
+    def close(self) -> None:
+        """In the loop. What is decided from now on is as good as unsaid: all leases end."""
+        self._is_closed = True
+        self.clear()
+
+    def attend(self) -> None:
+        """Have the loop look, if it is being run and nobody does. Each run begins with a look."""
+        if self._loop.runner and not self.is_attended and not self._is_closed:
+            self.is_attended = True
+            with suppress(LoopClosed):
+                self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        """Until nothing comes for a while. The flag goes down before the last look, so nothing is left lying."""
+        self.clear()
+        self._loop.call_later(_GATHER_S, self._look_again)
+
+    def _look_again(self) -> None:
+        if not self._has_news:
+            self.is_attended = False
+            if not self._has_news:
+                return
+            self.is_attended = True
+        self._look()
+
+    @property
+    def _has_news(self) -> bool:
+        passage = self.passage
+        return bool(self.queue) or (passage is not None and passage.is_behind)

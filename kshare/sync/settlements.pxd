@@ -1,0 +1,11 @@
+# C types for settlements.py.
+
+from kshare.state.lease cimport Lease
+from libc.stdint cimport int64_t
+
+
+cdef class Settlements:
+    cdef public object queue
+    cdef public bint is_loop_free, is_attended
+
+    cpdef bint settle(self, Lease lease, int64_t offset, int kind) except -1

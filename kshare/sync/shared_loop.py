@@ -1,0 +1,403 @@
+"""An event loop that is run by the thread that waits for it, and by a thread of its own while nobody does.
+
+A thread that wants something of the loop runs it until it has that: no other thread has to be woken for it, which took
+longer than all the rest. When no thread has come for `AWAY_S`, the background thread runs the loop, so that heartbeats,
+renewals and fetches go on; it stops as soon as a thread comes. A thread that comes while another one runs the loop, or
+that is in async code itself, has its call run by whoever runs the loop, and waits.
+
+Knows nothing of consumers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import selectors
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import Context, copy_context
+from threading import get_ident
+from typing import Any, Generic, Protocol, TypeVar
+
+from kshare.errors import KshareError
+from kshare.sync.signals import SignalsPutOff
+
+try:
+    import sniffio
+except ModuleNotFoundError:  # anyio does without it, too
+    sniffio = None  # type: ignore[assignment]
+
+log = logging.getLogger("kshare.client")
+
+ReturnT = TypeVar("ReturnT")
+
+AWAY_S = 0.02
+"""A thread that comes back sooner finds the loop free. The background thread looks that often whether to run it."""
+_LOOKS = 50
+"""After so many looks at a thread that goes on running the loop, the background thread sleeps until that one leaves."""
+_WIND_UP_S = 5.0
+
+
+class LoopClosed(Exception):
+    """The loop was closed before or while it was wanted."""
+
+
+class LoopUser(Protocol):
+    """Is told who may do what only the loop may do while it is run."""
+
+    def on_taken(self) -> None:
+        """A thread is about to run the loop."""
+        ...
+
+    def on_run(self) -> None:
+        """Called in the loop when it begins to run, and every `AWAY_S` while the background thread runs it."""
+        ...
+
+    def on_free(self) -> None:
+        """No thread runs the loop now."""
+        ...
+
+
+class SharedLoop:
+    """Runs, and tells its user of it."""
+
+    def __init__(self, user: LoopUser) -> None:
+        self._user = user
+        self._loop = _Loop(selectors.DefaultSelector())
+        self._pid = os.getpid()
+        self._context = _asyncio_context()
+        self._mutex = threading.RLock()
+        """Guards what follows. Reentrant, since signal handlers may call anything, anywhere."""
+        self._changed = threading.Condition(self._mutex)
+        self.runner = 0
+        """The thread that runs the loop; 0 if none does."""
+        self._runs = 0
+        """How often a thread has taken the loop."""
+        self._driven: _Call[Any] | None = None
+        """What the runner waits for."""
+        self._wanting = 0
+        """Threads that wait for the background thread to give up the loop."""
+        self._relying = 0
+        """Threads whose calls have to be run by others."""
+        self._waiting = 0
+        """Threads that wait while others run it, be it for their calls."""
+        self._is_asleep = False
+        """The background thread has to be woken when the loop is free."""
+        self._is_over = False
+        self._background = threading.Thread(target=self._run_meanwhile, name="kshare consumer", daemon=True)
+        self._background.start()
+
+    # --- for the threads that use it
+
+    @property
+    def is_foreign(self) -> bool:
+        """It was made before this process was forked off, and belongs to the other one."""
+        return os.getpid() != self._pid
+
+    @property
+    def is_run_here(self) -> bool:
+        """This code was called by the loop."""
+        return self.runner == get_ident()
+
+    def run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
+        """What the function returns or raises. Where a signal handler raises, that ends it: the call is cancelled."""
+        if self.is_foreign:
+            raise KshareError(
+                "the consumer was opened before this process was forked off: only the other process can use it; "
+                "open another consumer here"
+            )
+        call = _Call(function, self)
+        try:
+            while not call.is_done:
+                if self._is_over:
+                    raise LoopClosed
+                may_run = not _is_in_async_code()
+                if may_run and self._drive(call):
+                    continue
+                self._wait(call, may_run=may_run)
+            return call.result()
+        except BaseException:
+            call.give_up()
+            raise
+
+    def take_turn(self, function: Callable[[], None]) -> bool:
+        """Have this called in the loop, and all else that needn't be waited for. False: somebody else runs the loop."""
+        if self.is_foreign or _is_in_async_code():
+            return False
+        with SignalsPutOff(self._interrupt):
+            try:
+                is_ours = self._take()
+                if is_ours:
+                    self._loop.call_soon(function, context=self._context)
+                    self._loop.stop()  # after one turn
+                    self._loop.run_forever()
+            finally:
+                self._free()
+        return is_ours
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Have it called in the loop. From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(function, context=self._context)
+        except RuntimeError as error:
+            raise LoopClosed from error
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        """From within the loop."""
+        self._loop.call_later(seconds, function, context=self._context)
+
+    def close(self) -> None:
+        """Ends what still runs in the loop, in bounded time. Calls that wait get LoopClosed."""
+        if self.is_foreign:
+            return
+        try:
+            self.run(self._wind_up)
+        finally:
+            with self._mutex:
+                self._is_over = True
+                self._changed.notify_all()
+                if self.runner:
+                    self._interrupt()
+            try:
+                self._background.join()
+            finally:
+                with self._mutex:
+                    while self.runner:
+                        self._changed.wait()
+                    self._loop.close()
+
+    # --- running
+
+    def _drive(self, call: _Call[Any]) -> bool:
+        """Run the loop until that is done, or a signal has come. False: somebody else runs it."""
+        with SignalsPutOff(self._interrupt) as signals:
+            try:
+                is_ours = self._take()
+                if is_ours:
+                    self._driven = call
+                    self._loop.call_soon(self._user.on_run, context=self._context)
+                    call.start()
+                    while not (call.is_done or signals.has_noted or self._is_over):
+                        self._loop.run_forever()
+            finally:
+                self._free()
+        return is_ours
+
+    def _take(self) -> bool:
+        with self._mutex:
+            if self.runner or self._is_over:
+                return False
+            self._begin_run()
+            self._runs += 1
+            return True
+
+    def _begin_run(self) -> None:
+        self.runner = get_ident()
+        self._user.on_taken()
+
+    def _end_run(self) -> None:
+        self._user.on_free()
+        self.runner, self._driven = 0, None
+
+    def _free(self) -> None:
+        """Unless it isn't ours."""
+        with self._mutex:
+            if self.runner == get_ident():
+                self._end_run()
+                if self._is_asleep or self._waiting or self._is_over:
+                    self._changed.notify_all()
+
+    def _wait(self, call: _Call[Any], *, may_run: bool) -> None:
+        """Until the call is done, or the loop is free."""
+        with self._mutex:
+            self._waiting += 1
+            try:
+                if not may_run:
+                    self._rely_on_others(call)
+                elif self.runner == self._background.ident:
+                    self._want()
+                else:
+                    call.start_elsewhere()
+                    while self.runner and not (call.is_done or self._is_over):
+                        self._changed.wait()
+            finally:
+                self._waiting -= 1
+
+    def _want(self) -> None:
+        self._wanting += 1
+        try:
+            self._interrupt()
+            while self.runner == self._background.ident:
+                self._changed.wait()
+        finally:
+            self._wanting -= 1
+
+    def _rely_on_others(self, call: _Call[Any]) -> None:
+        self._relying += 1
+        try:
+            call.start_elsewhere()
+            self._changed.notify_all()
+            while not (call.is_done or self._is_over):
+                self._changed.wait()
+        finally:
+            self._relying -= 1
+
+    def _interrupt(self) -> None:
+        """Whoever runs the loop looks whether to go on. From any thread, and from signal handlers."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _on_done(self, call: _Call[Any]) -> None:
+        """In the loop."""
+        if self._driven is call:
+            self._loop.stop()
+        elif self._waiting:
+            with self._mutex:
+                self._changed.notify_all()
+
+    # --- the background thread
+
+    def _run_meanwhile(self) -> None:
+        runs, looks = -1, 0
+        with self._mutex:
+            while not self._is_over:
+                looks = looks + 1 if self._runs == runs else 0
+                is_due = self._relying or self._runs == runs
+                runs = self._runs
+                if self.runner == 0 and not self._wanting and is_due:
+                    self._begin_run()
+                    self._mutex.release()
+                    try:
+                        self._run_in_background()
+                    finally:
+                        self._mutex.acquire()
+                        self._end_run()
+                        self._changed.notify_all()
+                else:
+                    self._is_asleep = self.runner != 0 and looks > _LOOKS
+                    self._changed.wait(None if self._is_asleep else AWAY_S)
+                    self._is_asleep = False
+
+    def _run_in_background(self) -> None:
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            self._user.on_run()
+            timer = self._loop.call_later(AWAY_S, look)
+
+        first = self._loop.call_soon(look, context=self._context)
+        try:
+            self._loop.run_forever()
+        except BaseException as error:
+            log.error("an error in the event loop of a consumer", exc_info=error)
+        finally:
+            first.cancel()
+            if timer is not None:
+                timer.cancel()
+
+    # --- starting and ending
+
+    def create_task(self, coroutine: Coroutine[Any, Any, ReturnT]) -> asyncio.Task[ReturnT]:
+        return self._loop.create_task(coroutine, context=self._context.copy())
+
+    async def _wind_up(self) -> None:
+        """Interrupted calls may have left tasks."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others, timeout=_WIND_UP_S)
+        await self._loop.shutdown_asyncgens()
+
+
+class _Call(Generic[ReturnT]):
+    """A coroutine that is to be run, and what became of it."""
+
+    __slots__ = ("_function", "_loop", "_task", "is_done", "is_started")
+
+    def __init__(self, function: Callable[[], Coroutine[Any, Any, ReturnT]], loop: SharedLoop) -> None:
+        self._function = function
+        self._loop = loop
+        self._task: asyncio.Task[ReturnT] | None = None
+        self.is_started = False
+        self.is_done = False
+
+    def start(self) -> None:
+        """For whoever runs the loop."""
+        if not self.is_started:
+            self.is_started = True
+            self._begin()
+
+    def start_elsewhere(self) -> None:
+        if not self.is_started:
+            self.is_started = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        if not self.is_done:
+            self._task = self._loop.create_task(self._function())
+            self._task.add_done_callback(self._on_done)
+
+    def _on_done(self, _task: object) -> None:
+        self.is_done = True
+        self._loop._on_done(self)
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        if not self.is_done:
+            with suppress(LoopClosed):
+                self._loop.call_soon(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is None:
+            self.is_done = True
+        else:
+            self._task.cancel()
+
+    def result(self) -> ReturnT:
+        assert self._task is not None, "it is done"
+        try:
+            return self._task.result()
+        except asyncio.CancelledError as error:
+            raise LoopClosed from error
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """In a process that was forked off it isn't closed: that would take file descriptors away from the other one."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        super().__init__(selector)
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid:
+            super().__del__()
+
+
+def _is_in_async_code() -> bool:
+    """This thread runs another event loop: two can't be run within each other."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return True
+    trio = sys.modules.get("trio")
+    if trio is None:
+        return False
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _asyncio_context() -> Context:
+    """In which anyio knows that this is asyncio, be the consumer opened by a task of trio's."""
+    context = copy_context()
+    if sniffio is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context

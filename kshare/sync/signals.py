@@ -1,0 +1,97 @@
+"""Puts off Python's signal handlers while the main thread runs an event loop.
+
+A handler may raise, as that of Ctrl-C does. In the middle of the loop it would raise in whichever task has its turn.
+"""
+
+from __future__ import annotations
+
+# `signal` makes enums of what these return, which takes thirty times as long; and it is done for every batch.
+import _signal  # type: ignore[import-not-found]
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_Function = Callable[[int, FrameType | None], Any]
+_NUMBERS = sorted(int(number) for number in signal.valid_signals())
+
+
+class SignalsPutOff:
+    """While it lasts `on_signal` is called in place of handlers; they are called at its end, and may raise there.
+
+    In any other thread it does nothing: Python calls signal handlers in the main thread alone.
+    """
+
+    __slots__ = ("_handlers", "_noted", "_on_signal", "is_active")
+
+    def __init__(self, on_signal: Callable[[], object]) -> None:
+        self._on_signal = on_signal
+        self._noted: list[tuple[_Function, int, FrameType | None]] = []
+        self._handlers: list[tuple[int, _Handler]] = []
+        self.is_active = False
+
+    @property
+    def has_noted(self) -> bool:
+        return bool(self._noted)
+
+    def __enter__(self) -> Self:
+        # A handler may raise in here, too: until all are replaced they are called as ever.
+        if threading.current_thread() is threading.main_thread():
+            for number in _NUMBERS:
+                handler = _signal.getsignal(number)
+                if callable(handler):
+                    self._replace(number, handler)
+            self.is_active = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_active = False
+        try:
+            for number, handler in self._handlers:
+                if _signal.getsignal(number) is handler:
+                    _signal.signal(number, handler.function)
+        finally:
+            self._call_noted()
+
+    def note(self, function: _Function, number: int, frame: FrameType | None) -> None:
+        self._noted.append((function, number, frame))
+        self._on_signal()
+
+    def _replace(self, number: int, handler: Any) -> None:
+        if isinstance(handler, _Handler):  # left behind where a handler raised at the end
+            handler.put_off = self
+        else:
+            handler = _Handler(handler, self)
+            try:
+                _signal.signal(number, handler)
+            except ValueError:  # in a subinterpreter, which gets no signals
+                return
+        self._handlers.append((number, handler))
+
+    def _call_noted(self) -> None:
+        """All of them, even if one raises."""
+        while self._noted:
+            function, number, frame = self._noted.pop(0)
+            try:
+                function(number, frame)
+            finally:
+                self._call_noted()
+
+
+class _Handler:
+    """Stands in the place of a handler."""
+
+    __slots__ = ("function", "put_off")
+
+    def __init__(self, function: _Function, put_off: SignalsPutOff) -> None:
+        self.function = function
+        self.put_off = put_off
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.put_off.is_active:
+            self.put_off.note(self.function, number, frame)
+        else:
+            self.function(number, frame)

@@ -1,0 +1,257 @@
+"""Who runs the loop: the thread that waits, the background thread, another thread; and what signals and closing do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import anyio
+import pytest
+
+from kshare.errors import KshareError
+from kshare.sync.shared_loop import LoopClosed, SharedLoop
+
+DEADLINE_S = 60.0
+
+
+class User:
+    def on_taken(self) -> None:
+        pass
+
+    def on_run(self) -> None:
+        pass
+
+    def on_free(self) -> None:
+        pass
+
+
+@pytest.fixture
+def loop() -> Iterator[SharedLoop]:
+    made = SharedLoop(User())
+    yield made
+    made.close()
+
+
+async def where() -> threading.Thread:
+    await asyncio.sleep(0)
+    return threading.current_thread()
+
+
+def in_thread(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread
+
+
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(int(DEADLINE_S / 0.005)):
+        if condition():
+            return
+        threading.Event().wait(0.005)
+    raise TimeoutError
+
+
+def test_the_thread_that_waits_runs_it(loop: SharedLoop) -> None:
+    assert loop.run(where) is threading.current_thread()
+    assert not loop.is_run_here
+
+
+def test_the_background_thread_runs_it_while_nobody_does_and_gives_it_up(loop: SharedLoop) -> None:
+    """Whatever waits in there goes on: here a task ticks."""
+    ticked = threading.Event()
+
+    async def begin() -> None:
+        async def tick() -> None:
+            await asyncio.sleep(0.05)
+            ticked.set()
+
+        tasks.append(asyncio.create_task(tick()))
+
+    tasks: list[object] = []
+    loop.run(begin)
+    assert ticked.wait(DEADLINE_S)
+    for _ in range(20):
+        until(lambda: loop.runner)
+        assert loop.run(where) is threading.current_thread()
+
+
+def test_a_second_thread_has_its_call_run_by_the_first(loop: SharedLoop) -> None:
+    release = asyncio.Event()
+
+    async def wait() -> None:
+        await release.wait()
+
+    async def set_it() -> threading.Thread:
+        release.set()
+        return threading.current_thread()
+
+    first = in_thread(lambda: loop.run(wait))
+    until(lambda: loop.runner == first.ident)
+    assert loop.run(set_it) is first
+    first.join(DEADLINE_S)
+    assert not first.is_alive()
+
+
+def test_a_second_thread_goes_on_when_the_first_leaves(loop: SharedLoop) -> None:
+    first_may_leave, second_may_leave = asyncio.Event(), asyncio.Event()
+    first = in_thread(lambda: loop.run(first_may_leave.wait))
+    until(lambda: loop.runner == first.ident)
+    second = in_thread(lambda: loop.run(second_may_leave.wait))
+    loop.call_soon(first_may_leave.set)
+    first.join(DEADLINE_S)
+    until(lambda: loop.runner == second.ident)
+    loop.call_soon(second_may_leave.set)
+    second.join(DEADLINE_S)
+    assert not second.is_alive()
+
+
+def test_many_threads_get_their_own_answers(loop: SharedLoop) -> None:
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    wrong: list[int] = []
+
+    def work(begin: int) -> None:
+        wrong.extend(
+            number
+            for number in range(begin, begin + 300)
+            if loop.run(lambda number=number: double(number)) != 2 * number  # type: ignore[misc]
+        )
+
+    threads = [in_thread(lambda begin=1000 * one: work(begin)) for one in range(4)]  # type: ignore[misc]
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_in_async_code_the_background_thread_runs_it(loop: SharedLoop, backend: str) -> None:
+    async def blocking() -> threading.Thread:
+        return loop.run(where)
+
+    assert anyio.run(blocking, backend=backend).name == "kshare consumer"
+
+
+def test_errors_are_raised_where_it_was_called(loop: SharedLoop) -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        loop.run(fail)
+
+
+def test_who_waits_when_it_is_closed_is_told() -> None:
+    loop = SharedLoop(User())
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            loop.run(asyncio.Event().wait)
+        except LoopClosed as error:
+            told.append(error)
+
+    waiting = in_thread(wait)
+    until(lambda: loop.runner == waiting.ident)
+    closing = in_thread(loop.close)
+    waiting.join(DEADLINE_S)
+    closing.join(DEADLINE_S)
+    assert len(told) == 1
+    with pytest.raises(LoopClosed):
+        loop.run(where)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted
+
+
+@pytest.fixture
+def on_signal() -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("on_signal")
+def test_a_signal_handler_raises_where_the_loop_was_called_and_never_in_a_task(loop: SharedLoop) -> None:
+    """The main thread runs the loop, tasks in it are busy all the time, and signals come at any moment."""
+    hurt: list[BaseException] = []
+
+    async def be_busy() -> None:
+        try:
+            while True:
+                sum(range(100))
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            hurt.append(error)
+
+    async def begin() -> None:
+        tasks.append(asyncio.create_task(be_busy()))
+
+    tasks: list[asyncio.Task[None]] = []
+    loop.run(begin)
+    main = threading.main_thread().ident
+    assert main is not None
+    interrupted = 0
+    for _ in range(30):
+        try:
+            # Once the loop is left, so that none comes when nobody expects it.
+            kill = threading.Timer(0.01, lambda: loop.call_soon(lambda: os.kill(os.getpid(), signal.SIGUSR1)))
+            kill.start()
+            loop.run(asyncio.Event().wait)
+        except Interrupted:
+            interrupted += 1
+        kill.join()
+    assert interrupted == 30
+    assert hurt == []
+    assert not tasks[0].done()
+    assert signal.getsignal(signal.SIGUSR1) is interrupt
+    assert loop.run(where) is threading.main_thread()
+
+
+def test_a_signal_handler_that_returns_interrupts_nothing(loop: SharedLoop) -> None:
+    called: list[bool] = []
+    release = asyncio.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        called.append(loop.is_run_here)
+        loop.call_soon(release.set)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        loop.call_soon(lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        loop.run(release.wait)
+        assert called == [False]
+        assert signal.getsignal(signal.SIGUSR1) is handle
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_forked_process_cannot_use_it_and_does_not_harm_it(loop: SharedLoop) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            loop.run(where)
+        except KshareError as error:
+            os.write(writer, str(error).encode())
+        loop.close()
+        loop._loop.__del__()
+        os._exit(0)
+    os.close(writer)
+    assert b"was opened before this process was forked off" in os.read(reader, 1000)
+    os.close(reader)
+    os.waitpid(child, 0)
+    until(lambda: loop.runner)
+    assert loop.run(where) is threading.current_thread()
