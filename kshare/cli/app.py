@@ -6,7 +6,9 @@ command runs, so that help and completion are fast.
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -87,10 +89,16 @@ def _commands(
     """With a callback, typer takes even a single command for one of several."""
 
 
+@functools.cache
+def _command() -> Callable[..., object]:
+    """Made once for all runs of a process, for typer looks at every option of every command."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: list[str]) -> int:
     """The exit code."""
     try:
-        code = app(arguments or ["--help"], prog_name="kshare", standalone_mode=False)
+        code = _command()(arguments or ["--help"], prog_name="kshare", standalone_mode=False)
     except typer.Abort:
         return _ABORTED
     except ClosedPipe:

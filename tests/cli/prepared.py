@@ -10,7 +10,9 @@ from __future__ import annotations
 import atexit
 import fcntl
 import functools
+import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Mapping
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -142,15 +145,20 @@ def _import_commands() -> None:
     import anyio
 
     import kshare.cli
+    from kshare.cli.app import run
 
     for module in pkgutil.walk_packages(kshare.cli.__path__, "kshare.cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    anyio.run(anyio.sleep, 0)  # imports asyncio and anyio's part for it
+    # What is imported, or made, when it is first used:
+    anyio.run(anyio.sleep, 0)
+    with redirect_stderr(io.StringIO()):
+        run(["decode", "-"])
 
 
 def _serve(door: socket.socket) -> bool:
     """Forks for each request. True in a process that is to run a command, False at the end of it all."""
+    gc.freeze()  # what was imported is garbage in none of the processes, and needn't be looked through
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the watchers
     while (received := _receive(door)) is not None:
         request, descriptors = received

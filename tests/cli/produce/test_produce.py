@@ -165,6 +165,7 @@ def test_a_line_goes_when_it_is_typed(broker: Broker) -> None:
 
 
 def test_ctrl_c_ends_it_and_says_what_was_written(broker: Broker) -> None:
+    broker.create_topic("interrupted")
     with Terminal("produce", "-t", "interrupted") as terminal:
         terminal.type("one\n")
         while not broker.records("interrupted"):
