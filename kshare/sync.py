@@ -33,7 +33,15 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import Servers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import (
+    ShareBatch,
+    ShareRecord,
+    lease_of,
+    lost_spans_of,
+    settle_held,
+    settle_through,
+    spans_of,
+)
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
@@ -192,9 +200,9 @@ class BlockingConsumer(Generic[RecordT_co]):
             return
         self._desk.end()
         if isinstance(left, ShareBatch):
-            left.settle_held(RELEASE)
+            settle_held(left, RELEASE)
         else:
-            self._desk.settle_if_held(left.batch.lease, left.offset, RELEASE)
+            self._desk.settle_if_held(lease_of(left.batch), left.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until everything acknowledged so far is confirmed or refused; see `kshare.ShareConsumer.commit`."""
@@ -257,7 +265,7 @@ class BlockingConsumer(Generic[RecordT_co]):
             async with self._turn:
                 if self._handed is None:
                     batch = await self._consumer.next_batch()
-                    batch.desk = self._desk
+                    settle_through(batch, self._desk)
                     self._handed = batch
 
     def _require_other_thread(self, what: str) -> None:
@@ -343,10 +351,10 @@ class _Passage:
 
     def accept(self, last: int, kind: int = ACCEPT) -> None:
         """Up to this one, what isn't decided."""
-        lease = self._batch.lease
+        lease = lease_of(self._batch)
         for offset in range(self._next, last + 1):
             lease.decide_if_held(offset, kind)
-        lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
+        lost = lost_spans_of(self._batch, self._next, last) if lease.why_lost else []
         if lost:
             source_of(self._consumer).on_too_late(self._batch, lost)
         self._next = max(self._next, last + 1)
@@ -364,8 +372,8 @@ _accept: _Decide = _Passage.accept
 
 def _accept_batch(subject: tuple[_Consumer[Any], ShareBatch], _offset: int, kind: int) -> None:
     consumer, batch = subject
-    lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
-    batch.lease.decide_held(kind)
+    lost = [span for first, last in spans_of(batch) for span in lost_spans_of(batch, first, last)]
+    lease_of(batch).decide_held(kind)
     if lost:
         source_of(consumer).on_too_late(batch, lost)
 

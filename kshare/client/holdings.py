@@ -24,7 +24,7 @@ from kshare.client.observer import (
     Settled,
     Skipped,
 )
-from kshare.client.record import Reads, ShareBatch
+from kshare.client.record import Reads, ShareBatch, lease_of, set_can_renew
 from kshare.client.signals import Signal
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.net.clock import suspended_s
@@ -250,7 +250,7 @@ class Holdings:
             arrival = self._waiting.popleft()
             # What was given back or lost meanwhile needs no look.
             batch = self._open(arrival) if arrival.lease.undecided else None
-            if batch is not None and len(batch) and self.keeper.hand_out(batch.lease, now):
+            if batch is not None and len(batch) and self.keeper.hand_out(lease_of(batch), now):
                 self.pace.on_handed(len(batch), now)
                 return batch
         return None
@@ -261,7 +261,7 @@ class Holdings:
         if not batches:
             return None
         opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
-        opened.can_renew = self._can_renew
+        set_can_renew(opened, self._can_renew)
         return opened
 
     def keep_only(self, topics: Container[str]) -> None:

@@ -14,6 +14,7 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.fetch import NodeSession
 from kshare.client.holdings import Holdings
 from kshare.client.observer import Damaged, Event, Reporter, SessionEnded
+from kshare.client.record import lease_of
 from kshare.dissect import dissect_response
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol.envelopes import decode_response, encode_response
@@ -162,7 +163,7 @@ def _handed(holdings: Holdings) -> tuple[dict[Where, tuple[Any, ...]], bool]:
     while (batch := holdings.next_batch()) is not None:
         try:
             for record in batch:
-                handed[batch.lease.partition, record.offset] = _content(record)
+                handed[lease_of(batch).partition, record.offset] = _content(record)
         except CorruptBatchError:
             is_noticed = True
     return handed, is_noticed
