@@ -58,6 +58,11 @@ def test_records_and_batches_have_what_is_listed() -> None:
     assert [name for name in listed("ShareBatch") if not hasattr(ShareBatch, name)] == []
 
 
+def test_batches_show_nothing_else() -> None:
+    shown = {name for name in dir(ShareBatch) if not name.startswith("_")}
+    assert shown == {*listed("ShareBatch")} - {"len", "batch"}
+
+
 def test_no_consumer_shows_what_is_internal() -> None:
     internal = {"stretch", "is_implicit", "on_too_late", "open_batch", "hold_at_most"}
     assert internal & {*dir(ShareConsumer), *dir(sync.ShareConsumer)} == set()

@@ -22,6 +22,7 @@ SUBJECTS = {
     "cli/consume": "unreadable",
     "client": "closing commit damaged_answers loops out_of_reach summary_log types",
     "dissect": "frames golden messages mistakes records_agree",
+    "fast": "switch",
     "metrics": "adapters",
     "net": "out_of_reach",
     "protocol": "golden hostile",

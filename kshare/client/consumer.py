@@ -24,7 +24,7 @@ from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.holdings import Holdings
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
@@ -264,7 +264,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
-        self._opened().book.on_too_late(batch.lease, lost)
+        self._opened().book.on_too_late(lease_of(batch), lost)
 
     def _offer(self) -> None:
         """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""

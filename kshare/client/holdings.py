@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 
 from kshare.client.arrivals import Arrival, Brought
 from kshare.client.config import MOST_BYTES
-from kshare.client.record import Reads, ShareBatch
+from kshare.client.record import Reads, ShareBatch, lease_of, set_can_renew
 from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
@@ -186,7 +186,7 @@ class Holdings:
             arrival = self._waiting.popleft()
             # What was given back or lost meanwhile needs no look.
             batch = self._open(arrival) if arrival.lease.undecided else None
-            if batch is not None and len(batch) and self._keeper.hand_out(batch.lease, now):
+            if batch is not None and len(batch) and self._keeper.hand_out(lease_of(batch), now):
                 self.pace.on_handed(len(batch), now)
                 return batch
         return None
@@ -197,7 +197,7 @@ class Holdings:
         if not batches:
             return None
         opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
-        opened.can_renew = self._can_renew
+        set_can_renew(opened, self._can_renew)
         return opened
 
     def keep_only(self, topics: Container[str]) -> None:

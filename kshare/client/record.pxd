@@ -14,14 +14,26 @@ cdef class ShareRecord(Record):
 @cython.final
 cdef class ShareBatch:
     cdef readonly object topic
-    cdef readonly Lease lease
-    cdef readonly list batches, spans
-    cdef bint _is_part
-    cdef readonly object reader
-    cdef public object desk
-    cdef public bint can_renew
+    cdef readonly Lease _lease
+    cdef readonly list _batches, _spans
+    cdef readonly object _reader
+    cdef bint _is_part, _can_renew
+    cdef object _desk
 
-    cpdef settle(self, int64_t offset, int kind)
+    cpdef _settle(self, int64_t offset, int kind)
+
+
+cpdef Lease lease_of(ShareBatch batch)
+
+cpdef list spans_of(ShareBatch batch)
+
+cpdef list lost_spans_of(ShareBatch batch, int64_t first, int64_t last)
+
+cpdef settle_held(ShareBatch batch, int kind)
+
+cpdef settle_through(ShareBatch batch, object desk)
+
+cpdef set_can_renew(ShareBatch batch, bint can_renew)
 
 
 @cython.final

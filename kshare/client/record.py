@@ -70,27 +70,27 @@ class ShareRecord(Record):
     @property
     def lease_deadline(self) -> float:
         """When the acquisition lock expires, as a time of anyio.current_time()."""
-        return self.batch.lease.deadline
+        return self.batch._lease.deadline
 
     def accept(self) -> None:
         """Accept the record: it is processed, and never delivered again."""
-        self.batch.settle(self.offset, ACCEPT)
+        self.batch._settle(self.offset, ACCEPT)
 
     def release(self) -> None:
         """Release the record: it is redelivered to any member, possibly this one."""
-        self.batch.settle(self.offset, RELEASE)
+        self.batch._settle(self.offset, RELEASE)
 
     def reject(self) -> None:
         """Reject the record: it can never be processed, and the broker archives it."""
-        self.batch.settle(self.offset, REJECT)
+        self.batch._settle(self.offset, REJECT)
 
     def renew(self) -> None:
         """Start the acquisition lock again, and those of the records that are still held of the same batch.
 
         Raises Unsupported on Kafka 4.1, which can't renew locks.
         """
-        self.batch.require_renewal()
-        self.batch.settle(self.offset, RENEW)
+        self.batch._require_renewal()
+        self.batch._settle(self.offset, RENEW)
 
     def __reduce__(self) -> NoReturn:
         refuse_copy(
@@ -104,37 +104,37 @@ class ShareRecord(Record):
 class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
-    __slots__ = ("_is_part", "batches", "can_renew", "desk", "lease", "reader", "spans", "topic")
+    __slots__ = ("_batches", "_can_renew", "_desk", "_is_part", "_lease", "_reader", "_spans", "topic")
 
     def __init__(self, topic: str, lease: Lease, batches: list[Batch], reader: Reads | None = None) -> None:
         self.topic = topic
-        self.lease = lease
-        self.batches = batches
-        self.reader = reader
-        self.desk: Settles | None = None
+        self._lease = lease
+        self._batches = batches
+        self._reader = reader
+        self._desk: Settles | None = None
         """Takes decisions in the place of the lease: for users in another thread."""
-        self.can_renew = True
+        self._can_renew = True
         """Whether the broker knows how."""
-        self.spans = held_spans(lease)
+        self._spans = held_spans(lease)
         """What was there to be handed out: first and last offset of each stretch."""
         self._is_part = False
         """Others of its lease were handed out apart from it."""
 
     @property
     def partition(self) -> int:
-        return int(self.lease.partition[1])
+        return int(self._lease.partition[1])
 
     @property
     def delivery_count(self) -> int:
         """How many times the records have been delivered: 1 on the first delivery."""
-        return self.lease.delivery_count
+        return self._lease.delivery_count
 
     def __class_getitem__(cls, item: object) -> type:
         """`ShareBatch[...]` says of which records, to type checkers alone."""
         return cls
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self.spans)
+        return sum(last - first + 1 for first, last in self._spans)
 
     def __iter__(self) -> Handles:
         """Iterate over the records that are still held. Records whose lock was lost are left out."""
@@ -146,8 +146,8 @@ class ShareBatch:
         Deserializers aren't called. Use it if you acknowledge the batch as a whole.
         """
         found: list[bytes | None] = []
-        for batch in self.batches:
-            found += batch.values(self.spans)
+        for batch in self._batches:
+            found += batch.values(self._spans)
         return found
 
     def accept(self) -> None:
@@ -168,24 +168,24 @@ class ShareBatch:
 
     def renew(self) -> None:
         """Start the acquisition locks of the batch again. Raises Unsupported on Kafka 4.1; see `accept`."""
-        self.require_renewal()
+        self._require_renewal()
         self._settle_all(RENEW)
 
-    def require_renewal(self) -> None:
-        if not self.can_renew:
+    def _require_renewal(self) -> None:
+        if not self._can_renew:
             raise Unsupported(
                 "these brokers can't renew locks: Kafka 4.2 can. Give the group a longer "
                 "share.record.lock.duration.ms instead"
             )
 
-    def settle(self, offset: int, kind: int) -> None:
+    def _settle(self, offset: int, kind: int) -> None:
         """One record; AcknowledgeError when it is too late."""
-        if self.desk is None:
-            is_settled = self.lease.decide(offset, kind)
+        if self._desk is None:
+            is_settled = self._lease.decide(offset, kind)
         else:
-            is_settled = self.desk.settle(self.lease, offset, kind)
+            is_settled = self._desk.settle(self._lease, offset, kind)
         if not is_settled:
-            lost = self.lost_spans(offset, offset)
+            lost = self._lost_spans(offset, offset)
             raise (
                 self._too_late(lost)
                 if lost
@@ -195,32 +195,32 @@ class ShareBatch:
                 )
             )
 
-    def settle_held(self, kind: int) -> None:
+    def _settle_held(self, kind: int) -> None:
         """All that is still undecided; what is lost is left out."""
         if self._is_part:
             if kind == RENEW:  # which is a lease's
-                self.lease.decide_held(RENEW)
-            for first, last in self.spans if kind != RENEW else ():
+                self._lease.decide_held(RENEW)
+            for first, last in self._spans if kind != RENEW else ():
                 for offset in range(first, last + 1):
-                    self.lease.decide_if_held(offset, kind)
-        elif self.desk is None:
-            self.lease.decide_held(kind)
+                    self._lease.decide_if_held(offset, kind)
+        elif self._desk is None:
+            self._lease.decide_held(kind)
         else:
-            self.desk.settle_all(self.lease, kind)
+            self._desk.settle_all(self._lease, kind)
 
     @property
     def is_held(self) -> bool:
         """Whether any record of the batch isn't acknowledged yet."""
-        lease = self.lease
-        for first, last in self.spans:
+        lease = self._lease
+        for first, last in self._spans:
             for offset in range(first, last + 1):
                 if lease.is_held(offset):
                     return True
         return False
 
-    def lost_spans(self, first: int, last: int) -> list[tuple[int, int]]:
+    def _lost_spans(self, first: int, last: int) -> list[tuple[int, int]]:
         """Which of these offsets can't be acknowledged since their lock is lost."""
-        lease = self.lease
+        lease = self._lease
         return [
             (lease.first + start, lease.first + end - 1)
             for start, end in lease.runs_within(first, last, LOST, LOST)
@@ -228,25 +228,25 @@ class ShareBatch:
 
     def _settle_all(self, kind: int) -> None:
         lost: list[tuple[int, int]] = []
-        for first, last in self.spans:
-            lost += self.lost_spans(first, last)
-        self.settle_held(kind)
+        for first, last in self._spans:
+            lost += self._lost_spans(first, last)
+        self._settle_held(kind)
         if lost:
             raise self._too_late(lost)
 
     def _too_late(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
-        why = self.lease.why_lost or (
+        why = self._lease.why_lost or (
             "it ran out, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
-        self.lease.is_loss_told = True
+        self._lease.is_loss_told = True
         return AcknowledgeError(
             f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why})"
         )
 
-    def rest_behind(self, offset: int) -> ShareBatch | None:
+    def _rest_behind(self, offset: int) -> ShareBatch | None:
         """Splits off what is still held behind this offset, for somebody else; None if there is nothing."""
-        lease = self.lease
+        lease = self._lease
         held = sorted(
             run
             for state in (HELD, RENEW, SENT | RENEW)
@@ -254,10 +254,10 @@ class ShareBatch:
         )
         if not held:
             return None
-        rest = ShareBatch(self.topic, lease, self.batches, self.reader)
-        rest.desk, rest.can_renew = self.desk, self.can_renew
-        rest.spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
-        self.spans = [(first, min(last, offset)) for first, last in self.spans if first <= offset]
+        rest = ShareBatch(self.topic, lease, self._batches, self._reader)
+        rest._desk, rest._can_renew = self._desk, self._can_renew
+        rest._spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
+        self._spans = [(first, min(last, offset)) for first, last in self._spans if first <= offset]
         self._is_part = rest._is_part = True
         return rest
 
@@ -266,7 +266,7 @@ class ShareBatch:
 
     def __repr__(self) -> str:
         first, last = (
-            (self.spans[0][0], self.spans[-1][1]) if self.spans else (self.lease.first, self.lease.last)
+            (self._spans[0][0], self._spans[-1][1]) if self._spans else (self._lease.first, self._lease.last)
         )
         return f"ShareBatch({self.topic}[{self.partition}]@{first}..{last})"
 
@@ -291,14 +291,14 @@ class Handles:
 
     def __init__(self, batch: ShareBatch) -> None:
         self._batch = batch
-        self._lease = batch.lease
-        self._reader = batch.reader
-        self._kind = ShareRecord if batch.reader is None else batch.reader.kind
+        self._lease = batch._lease
+        self._reader = batch._reader
+        self._kind = ShareRecord if batch._reader is None else batch._reader.kind
         self._next_batch = 0
         self._walk: RecordWalk | None = None
         self._given: ShareRecord | None = None
         """The last, which whoever asks for the next mostly has at hand; and the one before it."""
-        self._reached = batch.lease.first - 1
+        self._reached = batch._lease.first - 1
         """The last offset that was looked at."""
         self._before: ShareRecord | None = None
 
@@ -340,18 +340,18 @@ class Handles:
 
     def _give_back(self, walk: RecordWalk) -> None:
         """What is behind a malformed record, which was raised for, can't be read by us."""
-        batch = self._batch.batches[self._next_batch - 1]
+        batch = self._batch._batches[self._next_batch - 1]
         first = max(walk.broken_at(), self._lease.first)
         for offset in range(first, min(batch.last_offset, self._lease.last) + 1):
             if self._lease.is_held(offset):
-                self._batch.settle(offset, RELEASE)
+                self._batch._settle(offset, RELEASE)
 
     def is_of(self, lease: Lease) -> bool:
         return self._lease is lease
 
     def rest(self) -> ShareBatch | None:
         """What hasn't been handed out yet, as a batch of its own: this walk is at its end then."""
-        return self._batch.rest_behind(self._reached)
+        return self._batch._rest_behind(self._reached)
 
     def _blank(self) -> ShareRecord:
         """To be filled: what a reader makes of a record is its own, so its records are always new."""
@@ -361,10 +361,10 @@ class Handles:
         return ShareRecord.__new__(ShareRecord) if self._reader is None else self._kind.__new__(self._kind)
 
     def _open_next(self) -> RecordWalk | None:
-        batches = self._batch.batches
+        batches = self._batch._batches
         if self._next_batch == len(batches):
             return None
-        self._walk = batches[self._next_batch].walk(self._batch.spans)
+        self._walk = batches[self._next_batch].walk(self._batch._spans)
         self._next_batch += 1
         return self._walk
 
@@ -372,3 +372,33 @@ class Handles:
 def held_spans(lease: Lease) -> list[tuple[int, int]]:
     """First and last offset of every stretch that is undecided."""
     return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
+
+
+def lease_of(batch: ShareBatch) -> Lease:
+    """For consumers, as what follows: users settle batches by what these show."""
+    return batch._lease
+
+
+def spans_of(batch: ShareBatch) -> list[tuple[int, int]]:
+    """What was there to be handed out: first and last offset of each stretch."""
+    return batch._spans
+
+
+def lost_spans_of(batch: ShareBatch, first: int, last: int) -> list[tuple[int, int]]:
+    """Which of these offsets can't be acknowledged since their lock is lost."""
+    return batch._lost_spans(first, last)
+
+
+def settle_held(batch: ShareBatch, kind: int) -> None:
+    """All that is still undecided; what is lost is left out."""
+    batch._settle_held(kind)
+
+
+def settle_through(batch: ShareBatch, desk: Settles) -> None:
+    """Decisions go there from now on: for users in another thread."""
+    batch._desk = desk
+
+
+def set_can_renew(batch: ShareBatch, can_renew: bool) -> None:
+    """Whether the broker knows how."""
+    batch._can_renew = can_renew

@@ -95,9 +95,9 @@ class BatchStream(Loop):
             raise shared(f"{batch!r} isn't settled, and another task works on it")
         self._in_hand = None
         lost: list[tuple[int, int]] = []
-        for first, last in batch.spans:
-            lost += batch.lost_spans(first, last)
-        batch.settle_held(ACCEPT)
+        for first, last in batch._spans:
+            lost += batch._lost_spans(first, last)
+        batch._settle_held(ACCEPT)
         if lost:
             self._source.on_too_late(batch, lost)
 
@@ -128,9 +128,9 @@ class Shelf:
         left, self._left = self._left, []
         for one in left:
             if isinstance(one, ShareBatch):
-                one.settle_held(RELEASE)
+                one._settle_held(RELEASE)
             else:
-                one.batch.lease.decide_if_held(one.offset, RELEASE)
+                one.batch._lease.decide_if_held(one.offset, RELEASE)
 
     def leave(self, in_hand: ShareBatch | ShareRecord) -> None:
         """Not given back at once: who has taken a single record by `anext` may still settle it."""
@@ -189,7 +189,7 @@ class Shelf:
             rest = handles.rest()
             if rest is not None:
                 released += len(rest)
-                rest.settle_held(RELEASE)
+                rest._settle_held(RELEASE)
         return released
 
     def clear(self) -> None:
@@ -263,15 +263,15 @@ class RecordStream(Records):
     def _put_down(self, task: object) -> None:
         record = self._in_hand
         if record is not None:
-            if task is not self._task and record.batch.lease.is_held(record.offset):
+            if task is not self._task and record.batch._lease.is_held(record.offset):
                 raise shared(f"{record!r} isn't settled, and another task works on it")
             self._in_hand = None
-            if not record.batch.lease.decide_if_held(record.offset, ACCEPT):
+            if not record.batch._lease.decide_if_held(record.offset, ACCEPT):
                 self._on_settled_before(record)
 
     def _on_settled_before(self, record: ShareRecord) -> None:
         """By the user's own word, or lost."""
-        lost = record.batch.lost_spans(record.offset, record.offset)
+        lost = record.batch._lost_spans(record.offset, record.offset)
         if lost:
             self._source.on_too_late(record.batch, lost)
 

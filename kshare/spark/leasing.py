@@ -30,7 +30,7 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from kshare.client.consumer import ShareConsumer
-from kshare.client.record import ShareBatch
+from kshare.client.record import ShareBatch, lease_of, spans_of
 from kshare.engine.events import Event, Settled
 from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
@@ -169,7 +169,7 @@ class Lease:
             patience = min(_LULL_S, self._max_wait)
             ranges += _ranges(batch)
             left -= len(batch)
-            locks.append(batch.lease)
+            locks.append(lease_of(batch))
         consumer.stop_acquiring()
         self.ranges = tuple(sorted(ranges))
         return locks
@@ -196,8 +196,8 @@ def lease(
 
 
 def _ranges(batch: ShareBatch) -> list[Range]:
-    topic_id, partition = batch.lease.partition
+    topic_id, partition = lease_of(batch).partition
     return [
         Range(batch.topic, str(UUID(bytes=topic_id)), partition, first, last, batch.delivery_count)
-        for first, last in batch.spans
+        for first, last in spans_of(batch)
     ]

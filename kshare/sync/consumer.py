@@ -29,7 +29,7 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import Servers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareBatch, ShareRecord, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import RELEASE
 from kshare.sync.desk import Desk, Passage
@@ -229,7 +229,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         desk = self._opened()
         desk.end()
         if isinstance(left, ShareBatch):
-            left.settle_held(RELEASE)
+            settle_held(left, RELEASE)
         elif left.at is not None:
             desk.settle_if_held(left.lease, left.at.offset, RELEASE)
 
@@ -296,8 +296,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
                 if self._handed is None:
+                    assert self._desk is not None, "only an open consumer fetches"
                     batch = await self._source.next_batch()
-                    batch.desk = self._desk
+                    settle_through(batch, self._desk)
                     self._stretch = self._source.stretch()
                     self._handed = batch
 

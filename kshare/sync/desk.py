@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from kshare.client.consumer import AsyncConsumer, source_of
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareBatch, ShareRecord, lease_of, lost_spans_of, spans_of
 from kshare.state.lease import ACCEPT, Lease
 from kshare.sync.settlements import Decide, Settlements
 from kshare.sync.shared_loop import LoopClosed, SharedLoop
@@ -40,7 +40,7 @@ class Passage:
 
     @property
     def lease(self) -> Lease:
-        return self._batch.lease
+        return lease_of(self._batch)
 
     @property
     def passed(self) -> int:
@@ -52,9 +52,9 @@ class Passage:
         """Up to this one, what isn't decided."""
         if last < self._next:
             return
-        lease = self._batch.lease
+        lease = lease_of(self._batch)
         lease.decide_held_within(self._next, last, kind)
-        lost = self._batch.lost_spans(self._next, last) if lease.why_lost else []
+        lost = lost_spans_of(self._batch, self._next, last) if lease.why_lost else []
         if lost:
             source_of(self._consumer).on_too_late(self._batch, lost)
         self._next = last + 1
@@ -64,14 +64,15 @@ class Passage:
         return self._next <= self.passed
 
 
+_decide: Decide = Lease.decide
 _decide_if_held: Decide = Lease.decide_if_held
 _accept: Decide = Passage.accept
 
 
 def _accept_batch(subject: tuple[AsyncConsumer[Any], ShareBatch], _offset: int, kind: int) -> None:
     consumer, batch = subject
-    lost = [span for first, last in batch.spans for span in batch.lost_spans(first, last)]
-    batch.lease.decide_held(kind)
+    lost = [span for first, last in spans_of(batch) for span in lost_spans_of(batch, first, last)]
+    lease_of(batch).decide_held(kind)
     if lost:
         source_of(consumer).on_too_late(batch, lost)
 
@@ -94,6 +95,12 @@ class Desk(Settlements):
     @property
     def loop(self) -> SharedLoop:
         return self._loop
+
+    def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
+        self.queue.append((_decide, lease, offset, kind))
+        self.is_loop_free = False
+        if not self.is_attended:
+            self.attend()
 
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
         self.queue.append((_decide_if_held, lease, offset, kind))

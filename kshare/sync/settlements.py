@@ -32,14 +32,11 @@ class Settlements:
             return True
         if not lease.can_decide(offset):
             return False
-        self.queue.append((Lease.decide, lease, offset, kind))
-        self.is_loop_free = False
-        if not self.is_attended:
-            self.attend()
+        self.queue_decision(lease, offset, kind)
         return True
 
-    def attend(self) -> None:
-        """Have the loop look, if it is being run and nobody does."""
+    def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
+        """For the loop, which may be running."""
         raise NotImplementedError
 
     def on_taken(self) -> None:
@@ -50,4 +47,4 @@ class Settlements:
         self.is_loop_free = _IS_COMPILED and not self.queue
 
 
-_IS_COMPILED = not isinstance(Settlements.settle, FunctionType)
+_IS_COMPILED = not isinstance(Settlements.__init__, FunctionType)

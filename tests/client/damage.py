@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
+from kshare.client.record import lease_of
 from kshare.dissect import dissect_response
 from kshare.engine.demand import HeldDemand
 from kshare.engine.events import Damaged, Event, SessionEnded
@@ -166,7 +167,7 @@ def _handed(holdings: Holdings) -> tuple[dict[Where, tuple[Any, ...]], bool]:
     while (batch := holdings.next_batch()) is not None:
         try:
             for record in batch:
-                handed[batch.lease.partition, record.offset] = _content(record)
+                handed[lease_of(batch).partition, record.offset] = _content(record)
         except CorruptBatchError:
             is_noticed = True
     return handed, is_noticed

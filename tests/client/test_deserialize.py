@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
 
 from kshare import DeserializationFailed, KshareError
 from kshare.client.deserialize import OnPoison, Reader, ReadRecord
-from kshare.client.record import ShareBatch
+from kshare.client.record import ShareBatch, lease_of
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.protocol.records import read_batches
+from kshare.protocol.records import Batch, read_batches
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, Lease
 
 GOOD = b'{"n": %d}'
 SECRET = b"hunter2"
 
 
-def batch_of(*values: bytes | None) -> ShareBatch:
+def stored(values: Sequence[bytes | None]) -> list[Batch]:
     builder = BatchBuilder()
     for offset, value in enumerate(values):
         builder.append(value, key=b"k%d" % offset if offset else None, timestamp=0)
-    lease = Lease((b"t" * 16, 3), 0, len(values) - 1, 1)
-    return ShareBatch("orders", lease, list(read_batches(builder.build())))
+    return list(read_batches(builder.build()))
+
+
+def batch_of(*values: bytes | None) -> ShareBatch:
+    return ShareBatch("orders", Lease((b"t" * 16, 3), 0, len(values) - 1, 1), stored(values))
 
 
 def read(reader: Reader, batch: ShareBatch) -> Iterator[ReadRecord[Any, Any]]:
-    return cast(
-        "Iterator[ReadRecord[Any, Any]]", iter(ShareBatch(batch.topic, batch.lease, batch.batches, reader))
-    )
+    again = ShareBatch(batch.topic, lease_of(batch), stored(batch.values()), reader)
+    return cast("Iterator[ReadRecord[Any, Any]]", iter(again))
 
 
 def poisoned(on_poison: OnPoison = "raise") -> tuple[Reader, ShareBatch]:
@@ -46,7 +48,7 @@ def test_keys_and_values_are_the_users_objects() -> None:
     assert isinstance(one, ReadRecord)
     assert (one.topic, one.partition, one.offset, one.delivery_count) == ("orders", 3, 1, 1)
     one.accept()
-    assert one.batch.lease.states[1] == ACCEPT
+    assert lease_of(one.batch).states[1] == ACCEPT
 
 
 def test_nothing_stays_nothing() -> None:
@@ -62,9 +64,9 @@ def test_a_record_that_can_not_be_read_is_settled_alone(
     reader, batch = poisoned(on_poison)
     with caplog.at_level(logging.DEBUG, "kshare"):
         assert [record.value for record in read(reader, batch)] == [{"n": 0}, {"n": 2}]
-    assert list(batch.lease.states) == [HELD, state, HELD]
+    assert list(lease_of(batch).states) == [HELD, state, HELD]
     batch.accept()
-    assert list(batch.lease.states) == [ACCEPT, state, ACCEPT]
+    assert list(lease_of(batch).states) == [ACCEPT, state, ACCEPT]
     (line,) = caplog.messages
     assert line.startswith(
         "1 record of orders[3] (offset 1): value can't be deserialized (JSONDecodeError); re"
@@ -81,10 +83,10 @@ def test_raised_it_can_be_settled_by_hand_and_the_batch_goes_on() -> None:
     assert SECRET.decode() not in str(caught.value)
     assert isinstance(caught.value, KshareError)
     assert (caught.value.part, caught.value.record.value) == ("value", SECRET)
-    assert list(batch.lease.states) == [HELD] * 3
+    assert list(lease_of(batch).states) == [HELD] * 3
     caught.value.record.reject()
     assert [record.offset for record in records] == [2]
-    assert list(batch.lease.states) == [HELD, REJECT, HELD]
+    assert list(lease_of(batch).states) == [HELD, REJECT, HELD]
 
 
 def test_a_key_can_be_poison_too() -> None:
@@ -102,14 +104,14 @@ def test_interrupts_are_no_poison() -> None:
     batch = batch_of(GOOD % 0)
     with pytest.raises(KeyboardInterrupt):
         list(read(Reader(None, interrupt, "reject"), batch))
-    assert list(batch.lease.states) == [HELD]
+    assert list(lease_of(batch).states) == [HELD]
 
 
 def test_what_is_no_longer_ours_is_not_read() -> None:
     reader, batch = poisoned()
     records = read(reader, batch)
     next(records)
-    batch.lease.lose()
+    lease_of(batch).lose()
     assert list(records) == []
 
 
@@ -117,7 +119,7 @@ def test_poison_that_is_no_longer_ours_harms_nobody() -> None:
     batch = batch_of(GOOD % 0)
 
     def lose(data: bytes) -> Any:
-        batch.lease.lose()
+        lease_of(batch).lose()
         raise ValueError
 
     assert list(read(Reader(None, lose, "reject"), batch)) == []

@@ -8,6 +8,7 @@ import pytest
 
 from kshare.client.config import MOST_BYTES
 from kshare.client.holdings import Holdings
+from kshare.client.record import lease_of
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
@@ -75,7 +76,7 @@ def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advanc
         rig.bring((number, number, 1), sent_at=rig.now)
         batch = rig.holdings.next_batch()
         assert batch is not None
-        batch.lease.deadline = math.inf
+        lease_of(batch).deadline = math.inf
         rig.now += seconds
         batch.accept()
     rig.bring((3, 3, 1), sent_at=rig.now)
@@ -94,7 +95,7 @@ def test_what_came_again_leaves_nothing_to_wake_for() -> None:
     assert first is not None
     rig.now = 110.0
     rig.bring((0, 9, 2), sent_at=110.0)
-    assert first.lease.count(LOST) == 10
+    assert lease_of(first).count(LOST) == 10
     again = rig.holdings.next_batch()
     assert again is not None
     looks = 0
@@ -126,14 +127,14 @@ def test_a_suspended_machine_does_not_stop_locks() -> None:
     rig.bring((0, 9, 1))
     batch = rig.holdings.next_batch()
     assert batch is not None
-    assert batch.lease.deadline == pytest.approx(128.5)
+    assert lease_of(batch).deadline == pytest.approx(128.5)
     rig.asleep += 20.0
     rig.now += 1.0
     rig.holdings.book.look_after_leases()
-    assert batch.lease.deadline == pytest.approx(108.5), "on the loop's clock, as records say"
+    assert lease_of(batch).deadline == pytest.approx(108.5), "on the loop's clock, as records say"
     rig.asleep += 20.0
     rig.holdings.book.look_after_leases()
-    assert batch.lease.count(LOST) == 10
+    assert lease_of(batch).count(LOST) == 10
 
 
 def test_what_waited_while_the_machine_slept_is_not_handed_out() -> None:
@@ -174,7 +175,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert acks.take(renewals=True)
     rig.now = 127.0
     rig.holdings.book.on_answered(acks, 0, 120.0)
-    assert batch.lease.deadline == pytest.approx(148.5)
+    assert lease_of(batch).deadline == pytest.approx(148.5)
 
 
 def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_nobody() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kshare.client import record as record_module
 from kshare.client.arrivals import Arrival, Brought
-from kshare.client.record import ShareBatch, ShareRecord, held_spans
+from kshare.client.record import ShareBatch, ShareRecord, held_spans, lease_of, settle_through
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
@@ -119,14 +119,15 @@ class Desk:
 
 def test_a_desk_takes_decisions_in_the_place_of_the_lease() -> None:
     made = share_batch(Lease(P, 0, 1, 1), batches([0, 1]))
-    made.desk = desk = Desk()
+    desk = Desk()
+    settle_through(made, desk)
     first, second = made
     first.accept()
     with pytest.raises(AcknowledgeError):
         second.reject()
     made.release()
     assert desk.settled == [(0, 1), (1, 3), (-1, 2)]
-    assert made.lease.count(HELD) == 2
+    assert lease_of(made).count(HELD) == 2
 
 
 def test_settling_too_late_is_an_error_that_says_why() -> None:
@@ -168,7 +169,7 @@ def test_records_that_somebody_keeps_stay_what_they_are() -> None:
     assert [(one.offset, one.value) for one in kept] == [(n, b"value %d" % n) for n in range(0, 30, 3)]
     for accept in accepts:
         accept()
-    assert [n for n, state in enumerate(made.lease.states) if state == ACCEPT] == [5, 10, 20, 25]
+    assert [n for n, state in enumerate(lease_of(made).states) if state == ACCEPT] == [5, 10, 20, 25]
 
 
 def test_a_record_that_nobody_keeps_is_filled_again_where_it_can_be_told() -> None:
@@ -204,9 +205,10 @@ def test_a_renewal_under_way_does_not_hide_records() -> None:
 def test_what_points_into_memory_and_locks_is_neither_copied_nor_pickled() -> None:
     """Compiled or not. Pickle has followed pointers before it gave up."""
     lease = Lease(P, 0, 2, 1)
-    made = share_batch(lease, batches([0, 1, 2]))
-    (plain, *_) = made.batches[0]
-    ones = [next(iter(made)), made, iter(made), lease, made.batches[0], made.batches[0].walk(), plain]
+    (stored,) = read = batches([0, 1, 2])
+    made = share_batch(lease, read)
+    (plain, *_) = stored
+    ones = [next(iter(made)), made, iter(made), lease, stored, stored.walk(), plain]
     ones += [Tally(lambda: None), RecordColumns()]
     ways: list[Callable[[object], object]] = [copy.copy, copy.deepcopy]
     ways += [

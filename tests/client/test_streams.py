@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from kshare.client.record import ShareRecord
+from kshare.client.record import ShareRecord, lease_of
 from kshare.client.streams import RecordStream
 from kshare.state.lease import ACCEPT, HELD, RELEASE
 from tests.fakes.batches import Batches, batch
@@ -61,10 +61,10 @@ async def test_batches_likewise() -> None:
     with anyio.fail_after(5):
         async for one in source.batches():
             next(iter(one)).reject()
-            if one.lease.first == 2:
+            if lease_of(one).first == 2:
                 break
     stream = source.batches()
-    assert (await anext(stream)).lease.first == 4
+    assert lease_of(await anext(stream)).first == 4
     assert source.states == [3, ACCEPT, 3, RELEASE, HELD, HELD]
 
 

@@ -10,6 +10,7 @@ from anyio import lowlevel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kshare.client.record import lease_of
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 from kshare.state.pace import FIRST
 from kshare.state.request_planner import BUSY_WAIT_MS, LINGER_S
@@ -165,7 +166,7 @@ async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_record
         batch = await rig.next_batch()
         broker.disconnect()
         rig.node.on_connection_closed("the broker restarted")
-        assert not batch.lease.decide(0, 1)
+        assert not lease_of(batch).decide(0, 1)
         again = await rig.next_batch()
         assert again.delivery_count == 2
         again.accept()
@@ -231,6 +232,6 @@ async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
     async with running(broker) as rig:
         batch = await rig.next_batch()
         rig.node.lose_topic(PARTITION[0])
-        assert not batch.lease.decide(0, 1)
+        assert not lease_of(batch).decide(0, 1)
         assert rig.node.is_clear
         assert rig.holdings.book.tally.undecided == 0

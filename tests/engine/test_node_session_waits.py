@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from kshare import ShareConsumer
+from kshare.client.record import lease_of
 from kshare.engine.events import Assigned, Event
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
@@ -98,7 +99,7 @@ async def test_a_lock_is_counted_from_when_its_fetch_was_sent() -> None:
     async with running(broker) as rig:
         on_its_clock(rig, broker)
         batch = await rig.next_batch()
-        assert batch.lease.deadline == pytest.approx(28.5)
+        assert lease_of(batch).deadline == pytest.approx(28.5)
         batch.release()
 
 
@@ -200,7 +201,7 @@ async def test_closing_settles_what_can_be_beside_what_came_too_late() -> None:
     assert [offset for offset, state in enumerate(broker.states) if state == ACCEPTED] == [
         offset for offset in range(12) if offset != 5
     ]
-    assert batch.lease.count(LOST) == len(batch.lease.states) - 11
+    assert lease_of(batch).count(LOST) == len(lease_of(batch).states) - 11
     last = broker.requests[-1]
     assert isinstance(last, ShareAcknowledgeRequest)
     assert last.share_session_epoch == -1
@@ -217,7 +218,7 @@ async def test_closing_leaves_out_what_ran_out() -> None:
         broker.now += 30.0
     acknowledged = [one for one in broker.requests if any(topic.partitions for topic in one.topics)][1:]
     assert not acknowledged
-    assert batch.lease.count(LOST) == len(batch.lease.states)
+    assert lease_of(batch).count(LOST) == len(lease_of(batch).states)
 
 
 async def test_closing_ends_the_session_when_a_coordinator_stays_away() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 
-from kshare.client.record import ShareBatch
+from kshare.client.record import ShareBatch, lease_of
 from kshare.client.streams import BatchStream, RecordStream, Shelf
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
@@ -56,4 +56,4 @@ class Batches:
 
     @property
     def states(self) -> list[int]:
-        return [state for one in self.given for state in one.lease.states]
+        return [state for one in self.given for state in lease_of(one).states]

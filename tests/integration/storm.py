@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from kshare import AcknowledgeError, RequestTimedOut, ShareConsumer
+from kshare.client.record import lease_of
 from tests.helpers.history import History
 from tests.integration.load import Load
 from tools.kafka.cluster import Cluster
@@ -50,7 +51,7 @@ class Storm:
                 records = list(batch)
                 self.history.on_batch(batch, records)
                 for record in records:
-                    if batch.lease.is_held(record.offset):
+                    if lease_of(batch).is_held(record.offset):
                         self.history.on_delivered(name, record)
                         record.accept()
                         self.history.on_accepted(name, record)
