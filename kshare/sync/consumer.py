@@ -15,6 +15,7 @@ that tries gets an error. `on_settled` and `observer` are called in whichever th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -62,7 +63,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         """The thread whose loop has begun and isn't left, and which loop it is."""
         self._handed: ShareBatch | None = None
         self._in_hand: Passage | ShareBatch | None = None
-        self._turn = anyio.Lock()
+        self._turn = asyncio.Lock()
         self._walk: Iterator[ShareRecord] = iter(())
         self._ahead = 0
         """How many records that walk may still have."""
@@ -81,7 +82,7 @@ class BlockingConsumer(Generic[RecordT_co]):
             raise
         self._handed, self._in_hand, self._walk = None, None, iter(())
         self._is_closed, self._iterating = False, None
-        self._turn = anyio.Lock()
+        self._turn = asyncio.Lock()
         self._desk = desk
         return self
 

@@ -34,7 +34,7 @@ log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
-AWAY_S = 0.02
+AWAY_S = 0.05
 """A thread that comes back sooner finds the loop free. The background thread looks that often whether to run it."""
 _LOOKS = 50
 """After so many looks at a thread that goes on running the loop, the background thread sleeps until that one leaves."""
