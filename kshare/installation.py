@@ -20,13 +20,15 @@ from kshare import fast
 log = logging.getLogger("kshare")
 
 SLOW = "kshare's modules are not compiled: reading records takes up to 12 times as long"
-SWITCHED_OFF = f"kshare's fast paths are switched off ({fast.SWITCH}=0): records are read many times more slowly"
+SWITCHED_OFF = (
+    f"kshare's fast paths are switched off ({fast.SWITCH}=0): records are read many times more slowly"
+)
 _REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
 """Pip's cache may hold a wheel that was built without a compiler."""
 
 _COMPILED = "kshare.protocol.record"
 
-_is_told = False
+_has_warned = False
 
 
 def version() -> str:
@@ -81,7 +83,7 @@ def _source() -> tuple[str | None, bool]:
     return unquote(url.path), bool(about.get("editable"))
 
 
-def describe() -> str:
+def describe_installation() -> str:
     """The text of `kshare --version`."""
     slow = why_slow()
     what = "compiled" if not slow else "switched off" if slow == SWITCHED_OFF else "not compiled"
@@ -92,9 +94,9 @@ def describe() -> str:
 
 def warn_if_slow() -> None:
     """Logs a warning, once per process, if no compiled module is used."""
-    global _is_told
-    if not _is_told:
-        _is_told = True
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
         slow = why_slow()
         if slow:
             log.warning("%s; %s: %s", slow, advice(), mend())

@@ -1,10 +1,10 @@
 """Rate-limited logging: the first event of a kind is logged at once, further ones are counted and summarized.
 
-A kind is a cause, plus a partition if it concerns records. Each kind is logged at most once in `EVERY_S` seconds.
-What was counted is logged with the next event of its kind after that time, by `tell_due`, which the owner calls
+A kind is a cause, plus a partition if it concerns records. Each kind is logged at most once in `INTERVAL_S` seconds.
+What was counted is logged with the next event of its kind after that time, by `log_due`, which the owner calls
 periodically, or by `close`: the sums are complete.
 
-`Sums` decides what to log and when, with times passed in. `SummaryLog` writes to a logger, from any thread.
+`Summaries` decides what to log and when, with times passed in. `SummaryLog` writes to a logger, from any thread.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
-EVERY_S = 10.0
-MOST_KINDS = 1000
+INTERVAL_S = 10.0
+MAX_KEYS = 1000
 """Kinds that are counted one by one. Whatever is beyond shares one sum, so that memory stays bounded."""
 
 
-class Kind(NamedTuple):
+class SummaryKey(NamedTuple):
     """What has a line of its own."""
 
     level: int
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    told_at: float
+    logged_at: float
     count: int = 0
     first: int | None = None
     last: int | None = None
@@ -45,68 +45,68 @@ class _Sum:
             self.first = first if self.first is None else min(self.first, first)
             self.last = last if self.last is None else max(self.last, last)
 
-    def take(self, kind: Kind, now: float) -> str:
+    def take(self, key: SummaryKey, now: float) -> str:
         """Its line; counting begins anew."""
-        text = _event_text(kind, self) if kind.place is None else _records_text(kind, self)
-        self.told_at, self.count, self.first, self.last = now, 0, None, None
+        text = _event_text(key, self) if key.place is None else _records_text(key, self)
+        self.logged_at, self.count, self.first, self.last = now, 0, None, None
         return text
 
 
-Line = tuple[int, str]
+LogLine = tuple[int, str]
 """Level and text."""
 
 
-class Sums:
+class Summaries:
     def __init__(self) -> None:
-        self._sums: dict[Kind, _Sum] = {}
+        self._summaries: dict[SummaryKey, _Sum] = {}
 
     def __len__(self) -> int:
-        return len(self._sums)
+        return len(self._summaries)
 
     def add(
         self,
         now: float,
-        kind: Kind,
+        key: SummaryKey,
         count: int = 1,
         first: int | None = None,
         last: int | None = None,
         detail: str = "",
-    ) -> Line | None:
+    ) -> LogLine | None:
         """The line to log now, if this kind is due; `first` and `last` are offsets."""
-        found = self._sums.get(kind)
+        found = self._summaries.get(key)
         if found is None:
-            if len(self._sums) >= MOST_KINDS:
+            if len(self._summaries) >= MAX_KEYS:
                 self._forget_quiet(now)
-            if len(self._sums) >= MOST_KINDS:
-                place = None if kind.place is None else "other partitions"
-                kind, first, last = (
-                    Kind(kind.level, "too many different causes to log each", place),
+            if len(self._summaries) >= MAX_KEYS:
+                place = None if key.place is None else "other partitions"
+                key, first, last = (
+                    SummaryKey(key.level, "too many different causes to log each", place),
                     None,
                     None,
                 )
-            found = self._sums.setdefault(kind, _Sum(float("-inf")))
+            found = self._summaries.setdefault(key, _Sum(float("-inf")))
         found.add(count, first, last, detail)
-        return (kind.level, found.take(kind, now)) if now >= found.told_at + EVERY_S else None
+        return (key.level, found.take(key, now)) if now >= found.logged_at + INTERVAL_S else None
 
-    def due(self, now: float) -> list[Line]:
+    def due(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted and is due."""
         lines = [
-            (kind.level, one.take(kind, now))
-            for kind, one in self._sums.items()
-            if one.count and now >= one.told_at + EVERY_S
+            (key.level, one.take(key, now))
+            for key, one in self._summaries.items()
+            if one.count and now >= one.logged_at + INTERVAL_S
         ]
         self._forget_quiet(now)
         return lines
 
-    def rest(self, now: float) -> list[Line]:
+    def rest(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted, due or not."""
-        return [(kind.level, one.take(kind, now)) for kind, one in self._sums.items() if one.count]
+        return [(key.level, one.take(key, now)) for key, one in self._summaries.items() if one.count]
 
     def _forget_quiet(self, now: float) -> None:
-        for kind in [
-            kind for kind, one in self._sums.items() if not one.count and now >= one.told_at + EVERY_S
+        for key in [
+            key for key, one in self._summaries.items() if not one.count and now >= one.logged_at + INTERVAL_S
         ]:
-            del self._sums[kind]
+            del self._summaries[key]
 
 
 class SummaryLog:
@@ -118,7 +118,7 @@ class SummaryLog:
         self._logger = logger
         self._prefix = f"group {group}: " if group else ""
         self._clock = clock
-        self._sums = Sums()
+        self._summaries = Summaries()
         # Records of `kshare.sync` are read in the user's thread.
         self._lock = Lock()
 
@@ -134,26 +134,26 @@ class SummaryLog:
         detail: str = "",
     ) -> None:
         """Counts `count` records of this partition, from offset `first` to `last` if these are known."""
-        self._add(Kind(level, cause, f"{topic}[{partition}]"), count, first, last, detail)
+        self._add(SummaryKey(level, cause, f"{topic}[{partition}]"), count, first, last, detail)
 
     def event(self, level: int, cause: str, detail: object = "", *, has_traceback: bool = False) -> None:
         """Counts an event that may recur; the latest details are logged."""
-        self._add(Kind(level, cause), 1, None, None, str(detail), has_traceback=has_traceback)
+        self._add(SummaryKey(level, cause), 1, None, None, str(detail), has_traceback=has_traceback)
 
-    def tell_due(self) -> None:
+    def log_due(self) -> None:
         with self._lock:
-            lines = self._sums.due(self._clock())
+            lines = self._summaries.due(self._clock())
         self._log(lines)
 
     def close(self) -> None:
         """Logs what has been counted."""
         with self._lock:
-            lines = self._sums.rest(self._clock())
+            lines = self._summaries.rest(self._clock())
         self._log(lines)
 
     def _add(
         self,
-        kind: Kind,
+        key: SummaryKey,
         count: int,
         first: int | None,
         last: int | None,
@@ -161,19 +161,19 @@ class SummaryLog:
         *,
         has_traceback: bool = False,
     ) -> None:
-        if not self._logger.isEnabledFor(kind.level):
+        if not self._logger.isEnabledFor(key.level):
             return
         with self._lock:
-            line = self._sums.add(self._clock(), kind, count, first, last, detail)
+            line = self._summaries.add(self._clock(), key, count, first, last, detail)
         if line is not None:
             self._log([line], has_traceback=has_traceback)
 
-    def _log(self, lines: list[Line], *, has_traceback: bool = False) -> None:
+    def _log(self, lines: list[LogLine], *, has_traceback: bool = False) -> None:
         for level, text in lines:
             self._logger.log(level, "%s%s", self._prefix, text, exc_info=has_traceback)
 
 
-def _records_text(kind: Kind, one: _Sum) -> str:
+def _records_text(key: SummaryKey, one: _Sum) -> str:
     offsets = ""
     if one.first is not None:
         offsets = (
@@ -181,9 +181,9 @@ def _records_text(kind: Kind, one: _Sum) -> str:
         )
     noun = "record" if one.count == 1 else "records"
     detail = f": {one.detail}" if one.detail else ""
-    return f"{one.count:,} {noun} of {kind.place}{offsets}: {kind.cause}{detail}"
+    return f"{one.count:,} {noun} of {key.place}{offsets}: {key.cause}{detail}"
 
 
-def _event_text(kind: Kind, one: _Sum) -> str:
+def _event_text(key: SummaryKey, one: _Sum) -> str:
     times = f" ({one.count:,} times, the latest)" if one.count > 1 else ""
-    return f"{kind.cause}{times}{f': {one.detail}' if one.detail else ''}"
+    return f"{key.cause}{times}{f': {one.detail}' if one.detail else ''}"

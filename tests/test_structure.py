@@ -38,7 +38,7 @@ OF_SUBJECTS = ("integration", "rules")
 
 PRIVATE = {
     "admin/test_share_states.py": 5,
-    "broker/test_conversation.py": 4,
+    "broker/test_request_loop.py": 4,
     "broker/test_storage.py": 1,
     "cli/state/test_state.py": 2,
     "client/test_closing.py": 6,
@@ -54,8 +54,8 @@ PRIVATE = {
     "spark/real_storm/places.py": 1,
     "spark/real_storm/source.py": 4,
     "spark/test_expired_ranges.py": 4,
-    "spark/test_leasing.py": 2,
-    "spark/test_trigger_seen.py": 3,
+    "spark/test_batch_lease.py": 2,
+    "spark/test_trigger_detection.py": 3,
     "state/test_session.py": 1,
     "sync/test_consumer.py": 3,
 }

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import logging
 
-from kshare.summary_log import EVERY_S, MOST_KINDS, Kind, SummaryLog, Sums
+from kshare.summary_log import INTERVAL_S, MAX_KEYS, Summaries, SummaryKey, SummaryLog
 
-ORDERS = Kind(logging.WARNING, "lock expired", "orders[0]")
+ORDERS = SummaryKey(logging.WARNING, "lock expired", "orders[0]")
 
 
 def test_the_first_at_once_the_rest_in_sums() -> None:
-    sums = Sums()
+    sums = Summaries()
     assert sums.add(0.0, ORDERS, 1, 7, 7) == (
         logging.WARNING,
         "1 record of orders[0] (offset 7): lock expired",
     )
     assert sums.add(1.0, ORDERS, 2, 12, 13) is None
     assert sums.add(2.0, ORDERS, 1500, 4, 2000) is None
-    assert sums.due(EVERY_S - 0.1) == []
-    (line,) = sums.due(EVERY_S)
+    assert sums.due(INTERVAL_S - 0.1) == []
+    (line,) = sums.due(INTERVAL_S)
     assert line == (logging.WARNING, "1,502 records of orders[0] (offsets 4 to 2000): lock expired")
-    assert sums.due(EVERY_S * 2) == []
+    assert sums.due(INTERVAL_S * 2) == []
 
 
 def test_the_next_of_its_kind_brings_along_what_was_counted() -> None:
-    sums = Sums()
+    sums = Summaries()
     assert sums.add(0.0, ORDERS, 1) is not None
     assert sums.add(1.0, ORDERS, 2) is None
-    assert sums.add(EVERY_S, ORDERS, 3) == (logging.WARNING, "5 records of orders[0]: lock expired")
+    assert sums.add(INTERVAL_S, ORDERS, 3) == (logging.WARNING, "5 records of orders[0]: lock expired")
 
 
 def test_other_partitions_and_other_causes_have_lines_of_their_own() -> None:
-    sums = Sums()
+    sums = Summaries()
     for kind in (ORDERS, ORDERS._replace(place="orders[1]"), ORDERS._replace(cause="rejected")):
         assert sums.add(0.0, kind) is not None
         assert sums.add(0.0, kind) is None
@@ -40,7 +40,7 @@ def test_other_partitions_and_other_causes_have_lines_of_their_own() -> None:
 
 
 def test_of_events_the_latest_is_told() -> None:
-    sums, kind = Sums(), Kind(logging.INFO, "a heartbeat failed")
+    sums, kind = Summaries(), SummaryKey(logging.INFO, "a heartbeat failed")
     assert sums.add(0.0, kind, detail="one") == (logging.INFO, "a heartbeat failed: one")
     for detail in ("two", "three"):
         sums.add(1.0, kind, detail=detail)
@@ -48,17 +48,16 @@ def test_of_events_the_latest_is_told() -> None:
 
 
 def test_memory_is_bounded_and_nothing_is_left_out() -> None:
-    sums = Sums()
-    for number in range(3 * MOST_KINDS):
+    sums = Summaries()
+    for number in range(3 * MAX_KEYS):
         sums.add(0.0, ORDERS._replace(place=f"orders[{number}]"), 2, 0, 1)
-    assert len(sums) <= MOST_KINDS + 1
+    assert len(sums) <= MAX_KEYS + 1
     (line,) = sums.rest(1.0)
     assert (
-        line[1]
-        == f"{4 * MOST_KINDS - 2:,} records of other partitions: too many different causes to log each"
+        line[1] == f"{4 * MAX_KEYS - 2:,} records of other partitions: too many different causes to log each"
     )
-    sums.due(EVERY_S)
-    sums.due(2 * EVERY_S)
+    sums.due(INTERVAL_S)
+    sums.due(2 * INTERVAL_S)
     assert len(sums) == 0
 
 
@@ -74,7 +73,7 @@ def test_a_closed_log_has_told_everything() -> None:
     log = SummaryLog(logger, "shippers", lambda: 0.0)
     for offset in range(100):
         log.records(logging.WARNING, "rejected", "orders", 3, 1, offset, offset)
-    log.tell_due()
+    log.log_due()
     assert lines == ["group shippers: 1 record of orders[3] (offset 0): rejected"]
     log.close()
     assert lines[1:] == ["group shippers: 99 records of orders[3] (offsets 1 to 99): rejected"]

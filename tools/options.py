@@ -39,7 +39,7 @@ from typing import Any, Generic, Required, TypedDict
 from kshare.client.config import Acknowledgement, Acquire
 from kshare.client.deserialize import KeyT, OnPoison, ValueT
 from kshare.engine.events import Observer, OnSettled
-from kshare.net.settings import Mechanism, Token
+from kshare.net.settings import Mechanism, TokenProvider
 '''
 
 _BROKER_HEAD = '''"""Options of the embedded broker, as type checkers and editors see them.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from kshare.admin import configs, groups, offsets, topics
 from kshare.admin.config import admin_settings
-from kshare.admin.configs import Resource
-from kshare.admin.offsets import Chosen, Point
+from kshare.admin.configs import ConfigResource
+from kshare.admin.offsets import ResetPoint, TopicSelection
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import (
     ConfigEntry,
@@ -49,7 +49,7 @@ class AdminClient:
         """Connect to a broker, or raise."""
         pool = await Pool(self._settings).__aenter__()
         try:
-            await pool.get_in()
+            await pool.bootstrap()
         except BaseException as error:
             await pool.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -85,21 +85,25 @@ class AdminClient:
 
     # --- offsets
 
-    async def share_group_offsets(self, group: str, topics: Chosen | None = None) -> list[PartitionOffset]:
+    async def share_group_offsets(
+        self, group: str, topics: TopicSelection | None = None
+    ) -> list[PartitionOffset]:
         """The start offset and lag of each partition that the group has read.
 
         `topics` selects partitions: {"orders": None, "returns": [0, 1]}.
         """
         return await offsets.share_group_offsets(self._router(), _named(group), topics)
 
-    async def share_group_progress(self, group: str, topics: Chosen | None = None) -> list[PartitionProgress]:
+    async def share_group_progress(
+        self, group: str, topics: TopicSelection | None = None
+    ) -> list[PartitionProgress]:
         """How far a group has got in each partition.
 
         Like `share_group_offsets`, with the stored state of records and what retention has removed.
         """
         router = self._router()
-        told = await offsets.share_group_offsets(router, _named(group), topics)
-        return (await ProgressReader(router).read({group: told}))[group]
+        reported = await offsets.share_group_offsets(router, _named(group), topics)
+        return (await ProgressReader(router).read({group: reported}))[group]
 
     async def alter_share_group_offsets(self, group: str, offsets_: Mapping[TopicPartition, int], /) -> None:
         """Set the offsets at which a group continues: {("orders", 0): 42}.
@@ -109,7 +113,7 @@ class AdminClient:
         await offsets.alter_offsets(self._router(), _named(group), offsets_)
 
     async def reset_share_group_offsets(
-        self, group: str, to: Point, topics: Chosen | None = None, *, dry_run: bool = False
+        self, group: str, to: ResetPoint, topics: TopicSelection | None = None, *, dry_run: bool = False
     ) -> list[OffsetReset]:
         """Set the offsets of a group to "earliest", "latest", a datetime or an offset.
 
@@ -141,17 +145,17 @@ class AdminClient:
         return the old values for a short time.
         """
         router = self._router()
-        await configs.alter(router, Resource.GROUP, _named(group), changes, is_trial=dry_run)
+        await configs.alter(router, ConfigResource.GROUP, _named(group), changes, is_trial=dry_run)
 
     async def topic_config(self, topic: str) -> list[ConfigEntry]:
         """The configuration in force for a topic."""
-        return await configs.describe(self._router(), Resource.TOPIC, topic)
+        return await configs.describe(self._router(), ConfigResource.TOPIC, topic)
 
     async def alter_topic_config(
         self, topic: str, changes: Mapping[str, str | None], *, dry_run: bool = False
     ) -> None:
         """Change the configuration of a topic; see `alter_group_config`."""
-        await configs.alter(self._router(), Resource.TOPIC, topic, changes, is_trial=dry_run)
+        await configs.alter(self._router(), ConfigResource.TOPIC, topic, changes, is_trial=dry_run)
 
     # --- topics
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
-from kshare.client.kafka_names import understand
+from kshare.client.kafka_names import parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
@@ -22,7 +22,7 @@ def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mappi
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
-        for known, turned in understand(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
+        for known, turned in parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
             if known not in OPTIONS:
                 raise ConfigError(f"{name} is for consumers, an AdminClient has no use for it: leave it out")
             if known in values:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from kshare.admin.results import ConfigEntry
-from kshare.admin.routing import Router, problem
+from kshare.admin.routing import Router, response_error
 from kshare.errors import BrokerError, ConfigError
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
@@ -20,7 +20,7 @@ from kshare.protocol.messages.describe_configs_response import DescribeConfigsRe
 from kshare.protocol.messages.incremental_alter_configs_request import AlterableConfig, AlterConfigsResource
 
 
-class Resource(IntEnum):
+class ConfigResource(IntEnum):
     TOPIC = 2
     BROKER = 4
     GROUP = 32
@@ -37,7 +37,7 @@ async def group_config(router: Router, group: str) -> list[ConfigEntry]:
         raise ConfigError("a group's name must not be empty")
     entries = [
         one
-        for one in await describe(router, Resource.GROUP, group)
+        for one in await describe(router, ConfigResource.GROUP, group)
         if one.name.startswith((_BOUNDED, "errors."))
     ]
     names = [f"group.share.{end}.{_bare(one.name)}" for one in entries for end in ("min", "max")]
@@ -53,7 +53,12 @@ async def group_config(router: Router, group: str) -> list[ConfigEntry]:
 
 
 async def describe(
-    router: Router, resource: Resource, name: str, *, node: int | None = None, keys: list[str] | None = None
+    router: Router,
+    resource: ConfigResource,
+    name: str,
+    *,
+    node: int | None = None,
+    keys: list[str] | None = None,
 ) -> list[ConfigEntry]:
     request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys)])
     what = f"settings of {resource.name.lower()} {name}"
@@ -63,18 +68,20 @@ async def describe(
             node,
             request,
             lambda answer: [
-                problem(one.error_code, what, one.error_message, [_right("DescribeConfigs", resource, name)])
+                response_error(
+                    one.error_code, what, one.error_message, [_right("DescribeConfigs", resource, name)]
+                )
                 for one in answer.results
             ],
             deadline,
         )
         return sorted((_entry(row) for row in answer.results[0].configs), key=lambda one: one.name)
 
-    return await router.persist(step)
+    return await router.retry(step)
 
 
 async def alter(
-    router: Router, resource: Resource, name: str, changes: Mapping[str, str | None], *, is_trial: bool
+    router: Router, resource: ConfigResource, name: str, changes: Mapping[str, str | None], *, is_trial: bool
 ) -> None:
     """All of it or nothing; None unsets. A value that is the default already is set all the same."""
     if not changes:
@@ -88,18 +95,18 @@ async def alter(
     await router.ask_any(
         request,
         lambda answer: [
-            problem(one.error_code, what, one.error_message, [_right("AlterConfigs", resource, name)])
+            response_error(one.error_code, what, one.error_message, [_right("AlterConfigs", resource, name)])
             for one in answer.responses
         ],
     )
 
 
-def _right(operation: str, resource: Resource, name: str) -> Right:
+def _right(operation: str, resource: ConfigResource, name: str) -> Right:
     """Settings of brokers are the cluster's."""
     match resource:
-        case Resource.TOPIC:
+        case ConfigResource.TOPIC:
             return Right(operation, "topic", name)
-        case Resource.GROUP:
+        case ConfigResource.GROUP:
             return Right(operation, "group", name)
     return Right(operation, "cluster")
 
@@ -118,7 +125,7 @@ async def _broker_values(router: Router, names: Iterable[str]) -> dict[str, str 
     """Every broker is meant to have the same bounds, so one is asked. Being refused isn't worth an error."""
     node = (await router.metadata([])).brokers[0].node_id
     try:
-        entries = await describe(router, Resource.BROKER, str(node), node=node, keys=list(names))
+        entries = await describe(router, ConfigResource.BROKER, str(node), node=node, keys=list(names))
     except BrokerError as error:
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return {}

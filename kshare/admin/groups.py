@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kshare.admin.results import GroupDescription, GroupListing, Member
-from kshare.admin.routing import Router, problem
+from kshare.admin.routing import Router, response_error
 from kshare.net.permissions import Right
 from kshare.protocol.messages import DeleteGroupsRequest, ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.protocol.messages import share_group_describe_response as described
@@ -20,7 +20,7 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
             broker.node_id,
             request,
             lambda answer: [
-                problem(answer.error_code, "listing groups", needs=[Right("Describe", "cluster")])
+                response_error(answer.error_code, "listing groups", needs=[Right("Describe", "cluster")])
             ],
         )
         for row in answer.groups:
@@ -35,7 +35,7 @@ async def describe_share_group(router: Router, group: str) -> GroupDescription:
         group,
         ShareGroupDescribeRequest(group_ids=[group]),
         lambda answer: [
-            problem(
+            response_error(
                 one.error_code,
                 f"group {group}",
                 one.error_message,
@@ -80,7 +80,9 @@ async def delete_group(router: Router, group: str) -> None:
         group,
         DeleteGroupsRequest(groups_names=[group]),
         lambda answer: [
-            problem(one.error_code, f"group {group}", one.error_message, [Right("Delete", "group", group)])
+            response_error(
+                one.error_code, f"group {group}", one.error_message, [Right("Delete", "group", group)]
+            )
             for one in answer.results
         ],
         is_repeatable=False,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from kshare.admin.results import TopicPartition
-from kshare.admin.routing import Problem, Router, problem
+from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConfigError
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
@@ -48,7 +48,7 @@ async def log_offsets(
         """Looks up all leaders again: they may have moved."""
         found: dict[TopicPartition, int] = {}
         for leader, pairs in (await _leaders(router, wanted, deadline)).items():
-            answer = await router.ask(leader, _request(pairs, time, is_committed_only), _problems, deadline)
+            answer = await router.ask(leader, _request(pairs, time, is_committed_only), _errors_of, deadline)
             found |= {
                 (topic.name, row.partition_index): row.offset
                 for topic in answer.topics
@@ -56,7 +56,7 @@ async def log_offsets(
             }
         return found
 
-    return await router.persist(step)
+    return await router.retry(step)
 
 
 async def _leaders(
@@ -82,8 +82,8 @@ def _request(pairs: Iterable[TopicPartition], time: int, is_committed_only: bool
     return ListOffsetsRequest(_CONSUMER, int(is_committed_only), topics=list(topics.values()))
 
 
-def _problems(answer: ListOffsetsResponse) -> Iterable[Problem | None]:
+def _errors_of(answer: ListOffsetsResponse) -> Iterable[ResponseError | None]:
     for topic in answer.topics:
         for row in topic.partitions:
             what = f"offsets of {topic.name}[{row.partition_index}]"
-            yield problem(row.error_code, what, needs=[Right("Describe", "topic", topic.name)])
+            yield response_error(row.error_code, what, needs=[Right("Describe", "topic", topic.name)])

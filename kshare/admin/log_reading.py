@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import anyio
 
-from kshare.admin.routing import Problem, Router, problem
+from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, RequestTimedOut
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
@@ -23,7 +23,7 @@ from kshare.protocol.primitives import Buffer
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.aborted import AbortedTransactions
 
-Place = tuple[bytes, int]
+LogPartition = tuple[bytes, int]
 """Topic id and partition."""
 
 _USUAL_BYTES = 1 << 20
@@ -31,7 +31,7 @@ _MAX_WAIT_MS = 500
 _DISOWNED = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-class Piece(NamedTuple):
+class FetchedBatches(NamedTuple):
     """One answer: batches that begin at or before the offset asked for, cut off where the answer was full."""
 
     records: Buffer
@@ -64,24 +64,24 @@ class LogReader:
         self._router = router
         self._is_committed_only = is_committed_only
         self._try_s = try_s
-        self._leaders: dict[Place, int] = {}
+        self._leaders: dict[LogPartition, int] = {}
         self._names: dict[bytes, str] = {}
 
-    async def piece(self, where: Place, offset: int, max_bytes: int = _USUAL_BYTES) -> Piece:
+    async def fetch(self, where: LogPartition, offset: int, max_bytes: int = _USUAL_BYTES) -> FetchedBatches:
         """What stands at the offset and behind it; empty if nothing came within half a second.
 
         Raises BrokerError, OFFSET_OUT_OF_RANGE where the log doesn't reach there or no longer begins there, and
         UNKNOWN_TOPIC_ID where the topic is gone, UNKNOWN_TOPIC_OR_PARTITION where it has no such partition.
         """
 
-        async def step(deadline: float) -> Piece:
+        async def step(deadline: float) -> FetchedBatches:
             soon = min(deadline, anyio.current_time() + self._try_s)
             leader = self._leaders.get(where)
             if leader is None:
                 leader = await self._find_leader(where, soon)
             try:
                 answer = await self._router.ask(
-                    leader, self._request(where, offset, max_bytes), self._problems, soon
+                    leader, self._request(where, offset, max_bytes), self._errors_of, soon
                 )
             except (ConnectionLost, RequestTimedOut):
                 self._leaders.pop(where, None)
@@ -95,24 +95,24 @@ class LogReader:
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
             return self._read(answer)
 
-        return await self._router.persist(step)
+        return await self._router.retry(step)
 
-    async def batches(self, where: Place, first: int, end: int | None = None) -> AsyncIterator[Batch]:
+    async def batches(self, where: LogPartition, first: int, end: int | None = None) -> AsyncIterator[Batch]:
         """Those for users with offsets from `first` up to, not including, `end`; without `end` it never ends.
 
         The first and the last may hold records from outside.
         """
         at = first
         while end is None or at < end:
-            piece = await self.piece(where, at)
-            for batch, is_for_users in piece.batches():
+            fetch = await self.fetch(where, at)
+            for batch, is_for_users in fetch.batches():
                 if end is not None and batch.base_offset >= end:
                     return
                 at = batch.last_offset + 1
                 if is_for_users:
                     yield batch
 
-    def _request(self, where: Place, offset: int, max_bytes: int) -> FetchRequest:
+    def _request(self, where: LogPartition, offset: int, max_bytes: int) -> FetchRequest:
         wanted = FetchPartition(where[1], fetch_offset=offset, partition_max_bytes=max_bytes)
         return FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
@@ -122,27 +122,27 @@ class LogReader:
             topics=[FetchTopic(topic_id=where[0], partitions=[wanted])],
         )
 
-    def _read(self, answer: FetchResponse) -> Piece:
+    def _read(self, answer: FetchResponse) -> FetchedBatches:
         row = answer.responses[0].partitions[0]
-        return Piece(
+        return FetchedBatches(
             row.records or b"",
             [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
             row.log_start_offset,
             row.last_stable_offset if self._is_committed_only else row.high_watermark,
         )
 
-    def _problems(self, answer: FetchResponse) -> Iterable[Problem | None]:
-        yield problem(answer.error_code, "reading")
+    def _errors_of(self, answer: FetchResponse) -> Iterable[ResponseError | None]:
+        yield response_error(answer.error_code, "reading")
         for topic in answer.responses:
             name = self._names.get(topic.topic_id, "")
             for row in topic.partitions:
                 what = f"reading {name}[{row.partition_index}]"
-                yield problem(row.error_code, what, needs=[Right("Read", "topic", name)])
+                yield response_error(row.error_code, what, needs=[Right("Read", "topic", name)])
 
-    async def _find_leader(self, where: Place, deadline: float) -> int:
+    async def _find_leader(self, where: LogPartition, deadline: float) -> int:
         topic_id, partition = where
         request = MetadataRequest([MetadataRequestTopic(topic_id, None)], allow_auto_topic_creation=False)
-        answer = await self._router.ask(None, request, _metadata_problems, deadline)
+        answer = await self._router.ask(None, request, _metadata_errors, deadline)
         self._router.learn(answer)
         self._names[topic_id] = answer.topics[0].name or topic_id.hex()
         leaders = {row.partition_index: row.leader_id for row in answer.topics[0].partitions}
@@ -155,9 +155,9 @@ class LogReader:
         return self._leaders[where]
 
 
-def _metadata_problems(answer: MetadataResponse) -> Iterable[Problem | None]:
-    yield problem(answer.error_code, "looking for the brokers")
+def _metadata_errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
+    yield response_error(answer.error_code, "looking for the brokers")
     for topic in answer.topics:
-        yield problem(
+        yield response_error(
             topic.error_code, f"looking for the leaders of topic {topic.name or topic.topic_id.hex()}"
         )

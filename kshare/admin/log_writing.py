@@ -16,7 +16,7 @@ from typing import NamedTuple
 import anyio
 
 from kshare.admin.partitioner import partition_for
-from kshare.admin.routing import Problem, Problems, Router, problem
+from kshare.admin.routing import ErrorsOf, ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.permissions import Right
 from kshare.protocol.compression import Compression
@@ -144,7 +144,7 @@ class LogWriter:
                 None, _ALL_REPLICAS, _REPLICAS_MS, [TopicProduceData(topic, known.topic_id, rows)]
             )
             try:
-                answer = await self._router.ask(leader, request, _produce_problems(topic), deadline)
+                answer = await self._router.ask(leader, request, _produce_errors(topic), deadline)
             except (ConnectionLost, RequestTimedOut):
                 del self._topics[topic]
                 raise
@@ -154,11 +154,11 @@ class LogWriter:
                 raise
             return answer.responses[0].partition_responses[0].base_offset
 
-        return await self._router.persist(step)
+        return await self._router.retry(step)
 
     async def _begin(self) -> _Sequences:
         request = InitProducerIdRequest(None, _REPLICAS_MS)
-        answer = await self._router.ask_any(request, _begin_problems)
+        answer = await self._router.ask_any(request, _begin_errors)
         return _Sequences(answer.producer_id, answer.producer_epoch)
 
     async def _known(self, topic: str) -> _Topic:
@@ -173,7 +173,7 @@ class LogWriter:
         while True:
             request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
             try:
-                answer = await self._router.ask_any(request, _metadata_problems)
+                answer = await self._router.ask_any(request, _metadata_errors)
                 break
             except BrokerError as error:
                 unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -192,25 +192,27 @@ def _size(record: NewRecord) -> int:
     return len(record.value or b"") + len(record.key or b"") + headers + 32
 
 
-def _metadata_problems(answer: MetadataResponse) -> Iterable[Problem | None]:
-    yield problem(answer.error_code, "looking for the brokers")
+def _metadata_errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
+    yield response_error(answer.error_code, "looking for the brokers")
     for topic in answer.topics:
         name = topic.name or ""
-        yield problem(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])
+        yield response_error(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])
         for row in topic.partitions:
             if row.leader_id < 0:
-                yield problem(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}[{row.partition_index}]")
+                yield response_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}[{row.partition_index}]")
 
 
-def _begin_problems(answer: InitProducerIdResponse) -> Iterable[Problem | None]:
-    yield problem(answer.error_code, "getting a producer id")
+def _begin_errors(answer: InitProducerIdResponse) -> Iterable[ResponseError | None]:
+    yield response_error(answer.error_code, "getting a producer id")
 
 
-def _produce_problems(topic: str) -> Problems[ProduceResponse]:
-    def problems(answer: ProduceResponse) -> Iterable[Problem | None]:
+def _produce_errors(topic: str) -> ErrorsOf[ProduceResponse]:
+    def errors_of(answer: ProduceResponse) -> Iterable[ResponseError | None]:
         for each in answer.responses:
             for row in each.partition_responses:
                 what = f"writing to {topic}[{row.index}]"
-                yield problem(row.error_code, what, row.error_message, [Right("Write", "topic", topic)])
+                yield response_error(
+                    row.error_code, what, row.error_message, [Right("Write", "topic", topic)]
+                )
 
-    return problems
+    return errors_of

@@ -13,7 +13,7 @@ from typing import Literal
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
-from kshare.admin.routing import Problem, Router, problem
+from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import ConfigError, Unsupported
 from kshare.net.permissions import Right
 from kshare.protocol.messages import (
@@ -34,12 +34,14 @@ from kshare.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequestTopic,
 )
 
-Point = Literal["earliest", "latest"] | datetime | int
-Chosen = Mapping[str, Iterable[int] | None]
+ResetPoint = Literal["earliest", "latest"] | datetime | int
+TopicSelection = Mapping[str, Iterable[int] | None]
 """Topics, and which of their partitions; None is all of them."""
 
 
-async def share_group_offsets(router: Router, group: str, topics: Chosen | None) -> list[PartitionOffset]:
+async def share_group_offsets(
+    router: Router, group: str, topics: TopicSelection | None
+) -> list[PartitionOffset]:
     """Of these, or of all that the group reads."""
     wanted = None
     if topics is not None:
@@ -48,19 +50,19 @@ async def share_group_offsets(router: Router, group: str, topics: Chosen | None)
             DescribeShareGroupOffsetsRequestTopic(topic, numbers) for topic, numbers in _by_topic(chosen)
         ]
 
-    def problems(answer: DescribeShareGroupOffsetsResponse) -> Iterable[Problem | None]:
+    def errors_of(answer: DescribeShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         for one in answer.groups:
             what = f"offsets of group {group}"
-            yield problem(one.error_code, what, one.error_message, [Right("Describe", "group", group)])
+            yield response_error(one.error_code, what, one.error_message, [Right("Describe", "group", group)])
             for topic in one.topics:
                 needs = [Right("Describe", "topic", topic.topic_name)]
                 for row in topic.partitions:
                     where = f"{topic.topic_name}[{row.partition_index}]"
                     what = f"offset of group {group} in {where}"
-                    yield problem(row.error_code, what, row.error_message, needs)
+                    yield response_error(row.error_code, what, row.error_message, needs)
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
-    _, answer = await router.ask_coordinator(group, request, problems)
+    _, answer = await router.ask_coordinator(group, request, errors_of)
     return sorted(
         (
             PartitionOffset(
@@ -88,17 +90,17 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
         for topic, numbers in _by_topic(offsets)
     ]
 
-    def problems(answer: AlterShareGroupOffsetsResponse) -> Iterable[Problem | None]:
+    def errors_of(answer: AlterShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         what = f"setting offsets of group {group}"
-        yield problem(answer.error_code, what, answer.error_message, [Right("Read", "group", group)])
+        yield response_error(answer.error_code, what, answer.error_message, [Right("Read", "group", group)])
         for topic in answer.responses:
             needs = [Right("Read", "topic", topic.topic_name)]
             for row in topic.partitions:
                 where = f"{topic.topic_name}[{row.partition_index}]"
                 what = f"setting the offset of group {group} in {where}"
-                yield problem(row.error_code, what, row.error_message, needs)
+                yield response_error(row.error_code, what, row.error_message, needs)
 
-    _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), problems)
+    _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
     if not answer.responses:
         # Kafka 4.1 takes the request and answers it, with neither an error nor a topic.
         raise Unsupported(
@@ -107,7 +109,7 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
 
 
 async def reset_offsets(
-    router: Router, group: str, to: Point, topics: Chosen | None, *, is_dry_run: bool
+    router: Router, group: str, to: ResetPoint, topics: TopicSelection | None, *, is_dry_run: bool
 ) -> list[OffsetReset]:
     """Without topics those that the group has read."""
     if topics is None:
@@ -128,23 +130,23 @@ async def reset_offsets(
 async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> None:
     names = sorted(set(topics))
 
-    def problems(answer: DeleteShareGroupOffsetsResponse) -> Iterable[Problem | None]:
+    def errors_of(answer: DeleteShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         what = f"deleting offsets of group {group}"
-        yield problem(answer.error_code, what, answer.error_message, [Right("Delete", "group", group)])
+        yield response_error(answer.error_code, what, answer.error_message, [Right("Delete", "group", group)])
         for row in answer.responses:
             what = f"deleting offsets of group {group} in {row.topic_name}"
             needs = [Right("Read", "topic", row.topic_name)]
-            yield problem(row.error_code, what, row.error_message, needs)
+            yield response_error(row.error_code, what, row.error_message, needs)
 
     request = DeleteShareGroupOffsetsRequest(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]
     )
     # A second time would be told that there are none.
-    await router.ask_coordinator(group, request, problems, is_repeatable=False)
+    await router.ask_coordinator(group, request, errors_of, is_repeatable=False)
 
 
 async def _offsets_at(
-    router: Router, to: Point, where: Iterable[TopicPartition]
+    router: Router, to: ResetPoint, where: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     wanted = list(where)
     match to:

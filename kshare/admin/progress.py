@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.results import PartitionOffset, PartitionProgress, TopicPartition
 from kshare.admin.routing import Router
-from kshare.admin.state_trail import Trail
+from kshare.admin.state_trail import StateTrail
 from kshare.admin.stored_states import StoredStates
 from kshare.admin.window_limits import WindowLimits
 from kshare.errors import BrokerError
-from kshare.state.share_records import UNDECIDED, SharePartition, ShareState
+from kshare.state.share_records import UNINITIALIZED_START_OFFSET, SharePartitionKey, SharePartitionState
 
 
 class ProgressReader:
@@ -53,7 +53,7 @@ class ProgressReader:
         ends = await self._log_offsets(where & led, LATEST)
         firsts = await self._log_offsets(where & led, EARLIEST)
         states = await self._states.of(
-            SharePartition(group, ids[one.topic], one.partition)
+            SharePartitionKey(group, ids[one.topic], one.partition)
             for group, rows in offsets.items()
             for one in rows
             if one.topic in ids
@@ -63,10 +63,10 @@ class ProgressReader:
             found[group] = []
             for one in rows:
                 place = (one.topic, one.partition)
-                key = SharePartition(group, ids.get(one.topic, b""), one.partition)
+                key = SharePartitionKey(group, ids.get(one.topic, b""), one.partition)
                 trail = self._states.trails.get(key)
                 found[group].append(progress(one, states.get(key), firsts.get(place), ends.get(place), trail))
-            found[group] = await self._limits.put_in(group, found[group])
+            found[group] = await self._limits.fill_in(group, found[group])
         return found
 
     async def _log_offsets(self, where: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
@@ -78,17 +78,17 @@ class ProgressReader:
 
 
 def progress(
-    told: PartitionOffset,
-    state: ShareState | None,
+    reported: PartitionOffset,
+    state: SharePartitionState | None,
     log_start: int | None,
     end: int | None,
-    trail: Trail | None = None,
+    trail: StateTrail | None = None,
 ) -> PartitionProgress:
     """`state` is None where nothing is stored, or where we may not read it."""
-    place = (told.topic, told.partition)
-    if state is not None and state.start_offset != UNDECIDED:
-        return _of_state(told, state, log_start, end, trail)
-    start, lag, removed = told.start_offset, told.lag, 0
+    place = (reported.topic, reported.partition)
+    if state is not None and state.start_offset != UNINITIALIZED_START_OFFSET:
+        return _of_state(reported, state, log_start, end, trail)
+    start, lag, removed = reported.start_offset, reported.lag, 0
     if start is not None and log_start is not None:
         removed = max(0, log_start - start)
         start += removed
@@ -97,15 +97,15 @@ def progress(
     if start is not None and end is not None:
         start = min(start, end)
         lag = lag if lag is None else min(lag, end - start)
-    return PartitionProgress(*place, start, lag, told.leader_epoch, log_start, end, removed)
+    return PartitionProgress(*place, start, lag, reported.leader_epoch, log_start, end, removed)
 
 
 def _of_state(
-    told: PartitionOffset,
-    state: ShareState,
+    reported: PartitionOffset,
+    state: SharePartitionState,
     log_start: int | None,
     end: int | None,
-    trail: Trail | None,
+    trail: StateTrail | None,
 ) -> PartitionProgress:
     stored = state.start_offset
     first = max(stored, log_start or 0)
@@ -116,11 +116,11 @@ def _of_state(
     window_end = max(state.window_end, start)
     again = [one for one in opened if one.deliveries]
     return PartitionProgress(
-        told.topic,
-        told.partition,
+        reported.topic,
+        reported.partition,
         start if end is None else min(start, end),
-        told.lag if end is None else sum(one.size for one in opened),
-        told.leader_epoch,
+        reported.lag if end is None else sum(one.size for one in opened),
+        reported.leader_epoch,
         log_start,
         end,
         removed,

@@ -24,7 +24,7 @@ from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
-Problems = Callable[[ResponseT], Iterable["Problem | None"]]
+ErrorsOf = Callable[[ResponseT], Iterable["ResponseError | None"]]
 """The errors that an answer holds; None stands for what went well."""
 
 # A name that was misspelt is no reason to wait for half a minute, though right after a creation it would pass.
@@ -33,7 +33,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ResponseError:
     """What an answer says of something that was asked for."""
 
     code: int
@@ -43,7 +43,7 @@ class Problem:
     """The rights that brokers look for before they do such a thing."""
 
 
-class _Open(Exception):
+class _OutcomeUnknown(Exception):
     """Whether the request was carried out is open, and it must not be carried out twice."""
 
     def __init__(self, error: KshareError) -> None:
@@ -58,14 +58,14 @@ class Router:
         self._limit = limit
         self._coordinators: dict[int, str] = {}
 
-    async def persist(self, step: Callable[[float], Awaitable[T]]) -> T:
+    async def retry(self, step: Callable[[float], Awaitable[T]]) -> T:
         """`step` is given the deadline, and done again while its error is one that passes."""
         deadline = anyio.current_time() + self._limit
         pause = _FIRST_PAUSE_S
         while True:
             try:
                 return await step(deadline)
-            except _Open as lost:
+            except _OutcomeUnknown as lost:
                 raise lost.error from None
             except (ConnectionLost, RequestTimedOut) as error:
                 if anyio.current_time() + pause >= deadline:
@@ -77,26 +77,26 @@ class Router:
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
     async def ask_any(
-        self, request: Request[ResponseT], problems: Problems[ResponseT], *, is_repeatable: bool = True
+        self, request: Request[ResponseT], errors_of: ErrorsOf[ResponseT], *, is_repeatable: bool = True
     ) -> ResponseT:
         async def step(deadline: float) -> ResponseT:
-            return await self.ask(None, request, problems, deadline, is_repeatable=is_repeatable)
+            return await self.ask(None, request, errors_of, deadline, is_repeatable=is_repeatable)
 
-        return await self.persist(step)
+        return await self.retry(step)
 
     async def ask_node(
-        self, node: int, request: Request[ResponseT], problems: Problems[ResponseT]
+        self, node: int, request: Request[ResponseT], errors_of: ErrorsOf[ResponseT]
     ) -> ResponseT:
         async def step(deadline: float) -> ResponseT:
-            return await self.ask(node, request, problems, deadline)
+            return await self.ask(node, request, errors_of, deadline)
 
-        return await self.persist(step)
+        return await self.retry(step)
 
     async def ask_coordinator(
         self,
         group: str,
         request: Request[ResponseT],
-        problems: Problems[ResponseT],
+        errors_of: ErrorsOf[ResponseT],
         *,
         is_repeatable: bool = True,
     ) -> tuple[int, ResponseT]:
@@ -104,11 +104,11 @@ class Router:
 
         async def step(deadline: float) -> tuple[int, ResponseT]:
             node = await self._coordinator(group, deadline)
-            if is_repeatable and self._pool.has_a_choice:
+            if is_repeatable and self._pool.has_alternatives:
                 deadline -= _until(deadline) / 2  # so that another can be found, should this one stay silent
-            return node, await self.ask(node, request, problems, deadline, is_repeatable=is_repeatable)
+            return node, await self.ask(node, request, errors_of, deadline, is_repeatable=is_repeatable)
 
-        return await self.persist(step)
+        return await self.retry(step)
 
     def address_of(self, coordinator: int) -> str:
         """Of a node that has answered as a coordinator."""
@@ -118,7 +118,7 @@ class Router:
         self,
         node: int | None,
         request: Request[ResponseT],
-        problems: Problems[ResponseT],
+        errors_of: ErrorsOf[ResponseT],
         deadline: float,
         *,
         is_repeatable: bool = True,
@@ -126,17 +126,17 @@ class Router:
         """Once. Raises the first error of the answer, those that pass before others."""
         connection = await self._pool.connection(node, timeout=_until(deadline))
         left = _until(deadline)
-        if node is None and is_repeatable and self._pool.has_a_choice:
+        if node is None and is_repeatable and self._pool.has_alternatives:
             left /= 2  # so that there is time to ask another broker, should this one stay silent
         try:
             answer = await connection.ask(request, timeout=left)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise
-            raise _Open(error) from None
-        found = [problem for problem in problems(answer) if problem]
-        for problem in sorted(found, key=lambda one: one.code not in _PASSES):
-            refused = self._error(problem)
+            raise _OutcomeUnknown(error) from None
+        found = [response_error for response_error in errors_of(answer) if response_error]
+        for response_error in sorted(found, key=lambda one: one.code not in _PASSES):
+            refused = self._error(response_error)
             if len(found) > 1:
                 refused.add_note(f"and {len(found) - 1} more")
             raise refused
@@ -147,16 +147,18 @@ class Router:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
-        def problems(answer: MetadataResponse) -> Iterable[Problem | None]:
-            yield problem(answer.error_code, "looking for the brokers")
+        def errors_of(answer: MetadataResponse) -> Iterable[ResponseError | None]:
+            yield response_error(answer.error_code, "looking for the brokers")
             for topic in answer.topics if wanted else ():
                 name = topic.name or ""
-                yield problem(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])
+                yield response_error(
+                    topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)]
+                )
 
         if deadline is None:
-            answer = await self.ask_any(request, problems)
+            answer = await self.ask_any(request, errors_of)
         else:
-            answer = await self.ask(None, request, problems, deadline)
+            answer = await self.ask(None, request, errors_of, deadline)
         self.learn(answer)
         return answer
 
@@ -164,18 +166,18 @@ class Router:
         """Where the nodes are."""
         self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
 
-    def _error(self, problem: Problem) -> BrokerError:
-        right = missing_right(problem.code, problem.needs)
+    def _error(self, response_error: ResponseError) -> BrokerError:
+        right = missing_right(response_error.code, response_error.needs)
         if right is None:
-            return BrokerError(problem.code, problem.what, problem.message)
-        return refusal(problem.code, problem.what, right, self._pool.settings)
+            return BrokerError(response_error.code, response_error.what, response_error.message)
+        return refusal(response_error.code, response_error.what, right, self._pool.settings)
 
     async def _coordinator(self, group: str, deadline: float) -> int:
         answer = await self.ask(
             None,
             FindCoordinatorRequest(coordinator_keys=[group]),
             lambda answer: [
-                problem(
+                response_error(
                     one.error_code,
                     f"looking for the coordinator of {group}",
                     one.error_message,
@@ -191,9 +193,11 @@ class Router:
         return found.node_id
 
 
-def problem(code: int, what: str, message: str | None = None, needs: Iterable[Right] = ()) -> Problem | None:
+def response_error(
+    code: int, what: str, message: str | None = None, needs: Iterable[Right] = ()
+) -> ResponseError | None:
     """None if all went well."""
-    return Problem(code, what, message, tuple(needs)) if code else None
+    return ResponseError(code, what, message, tuple(needs)) if code else None
 
 
 def _until(deadline: float) -> float:

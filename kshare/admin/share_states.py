@@ -18,21 +18,27 @@ from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.record import Record
-from kshare.state.share_records import TOPIC, SharePartition, ShareState, ShareStates, Told
+from kshare.state.share_records import (
+    TOPIC,
+    AppliedRecord,
+    SharePartitionKey,
+    SharePartitionState,
+    ShareStates,
+)
 
 
-class Entry(NamedTuple):
+class StateEntry(NamedTuple):
     """A record of the topic that says something of a share-partition."""
 
     offset: int
     timestamp: int
-    told: Told
+    reported: AppliedRecord
 
     @classmethod
-    def read(cls, record: Record, states: ShareStates) -> Entry | None:
+    def read(cls, record: Record, states: ShareStates) -> StateEntry | None:
         """Taken into the states; None if it says nothing."""
-        told = states.apply(record.key, record.value)
-        return None if told is None else cls(record.offset, record.timestamp, told)
+        reported = states.apply(record.key, record.value)
+        return None if reported is None else cls(record.offset, record.timestamp, reported)
 
 
 class StateLog:
@@ -48,7 +54,7 @@ class StateLog:
         self._positions: dict[int, int] = {}
 
     @property
-    def states(self) -> dict[SharePartition, ShareState]:
+    def states(self) -> dict[SharePartitionKey, SharePartitionState]:
         """As of what was read."""
         return {where: state for fold in self._folds.values() for where, state in fold.states.items()}
 
@@ -64,14 +70,14 @@ class StateLog:
             self._topic = topic.topic_id, len(topic.partitions)
         return self._topic[1]
 
-    async def read(self, wanted: Iterable[SharePartition]) -> None:
+    async def read(self, wanted: Iterable[SharePartitionKey]) -> None:
         """What is stored of these by now, and of what lives beside them."""
         count = await self.partition_count()
         if count:
             async for _ in self.entries({home_of(where, count) for where in wanted}):
                 pass
 
-    async def entries(self, homes: Iterable[int]) -> AsyncIterator[Entry]:
+    async def entries(self, homes: Iterable[int]) -> AsyncIterator[StateEntry]:
         """What wasn't read yet of these partitions of the topic, as it stands now."""
         places = [(TOPIC, number) for number in homes]
         unread = [place for place in places if place[1] not in self._positions]
@@ -86,15 +92,15 @@ class StateLog:
         self._folds[number] = ShareStates()
         self._positions[number] = first
 
-    async def _read(self, number: int, end: int) -> AsyncIterator[Entry]:
+    async def _read(self, number: int, end: int) -> AsyncIterator[StateEntry]:
         assert self._topic is not None, "its partitions were counted"
         at = self._positions[number]
         try:
             async for batch in self._reader.batches((self._topic[0], number), at, end):
                 for record in batch:
-                    entry = Entry.read(record, self._folds[number]) if record.offset >= at else None
+                    entry = StateEntry.read(record, self._folds[number]) if record.offset >= at else None
                     if entry is not None:
-                        self.trails.note(entry.told, entry.timestamp)
+                        self.trails.note(entry.reported, entry.timestamp)
                         yield entry
                 self._positions[number] = batch.last_offset + 1
             self._positions[number] = max(self._positions[number], end)
@@ -111,7 +117,9 @@ class StateLog:
         return await log_offsets(self._router, places, which) if places else {}
 
 
-async def share_states(router: Router, wanted: Iterable[SharePartition]) -> dict[SharePartition, ShareState]:
+async def share_states(
+    router: Router, wanted: Iterable[SharePartitionKey]
+) -> dict[SharePartitionKey, SharePartitionState]:
     """Those that there are, as durable as they were when reading began."""
     where = list(wanted)
     log = StateLog(router)
@@ -120,7 +128,7 @@ async def share_states(router: Router, wanted: Iterable[SharePartition]) -> dict
     return {one: states[one] for one in where if one in states}
 
 
-def home_of(where: SharePartition, partition_count: int) -> int:
+def home_of(where: SharePartitionKey, partition_count: int) -> int:
     """The partition of the topic that holds its records: Java's hash of the coordinator's key."""
     number = 0
     for unit in _utf16(f"{where.group}:{uuid_text(where.topic_id)}:{where.partition}"):

@@ -10,11 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kshare.protocol.messages import ShareUpdateValue
-from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, Told, ranges_said
+from kshare.state.share_records import (
+    UNINITIALIZED_START_OFFSET,
+    AppliedRecord,
+    SharePartitionKey,
+    StoredState,
+    ranges_in,
+)
 
 
 @dataclass(slots=True)
-class Trail:
+class StateTrail:
     """Of one share-partition."""
 
     start_since: float
@@ -27,32 +33,32 @@ class Trail:
 
 class StateTrails:
     def __init__(self) -> None:
-        self.of: dict[SharePartition, Trail] = {}
+        self.of: dict[SharePartitionKey, StateTrail] = {}
 
-    def note(self, told: Told, timestamp_ms: int) -> None:
+    def note(self, reported: AppliedRecord, timestamp_ms: int) -> None:
         """A record of the topic that was taken in."""
-        now, after, before = timestamp_ms / 1000, told.after, told.before
+        now, after, before = timestamp_ms / 1000, reported.after, reported.before
         if after is None:
-            self.of.pop(told.where, None)
+            self.of.pop(reported.where, None)
             return
-        trail = self.of.get(told.where)
+        trail = self.of.get(reported.where)
         if trail is None:
-            trail = self.of[told.where] = Trail(now, now)
+            trail = self.of[reported.where] = StateTrail(now, now)
         elif before is None or (after is not before and after.first_open() != before.first_open()):
             trail.start_since = now
-        if isinstance(told.message, ShareUpdateValue) and told.is_applied:
+        if isinstance(reported.message, ShareUpdateValue) and reported.is_applied:
             trail.changed_at = now
-            for deliveries, size in _newly_archived(told):
+            for deliveries, size in _newly_archived(reported):
                 trail.archived[deliveries] += size
 
 
-def _newly_archived(told: Told) -> Iterator[tuple[int, int]]:
+def _newly_archived(reported: AppliedRecord) -> Iterator[tuple[int, int]]:
     """Deliveries and number; what was archived before may be said again."""
-    before = told.before
-    for one in ranges_said(told.message) if told.message is not None else ():
-        if one.state != Delivery.ARCHIVED:
+    before = reported.before
+    for one in ranges_in(reported.message) if reported.message is not None else ():
+        if one.state != StoredState.ARCHIVED:
             continue
-        if before is None or before.start_offset == UNDECIDED:
+        if before is None or before.start_offset == UNINITIALIZED_START_OFFSET:
             yield one.deliveries, one.size
             continue
         size = sum(each.size for each in before.covering(one.first, one.last) if not each.is_settled)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog
-from kshare.admin.state_trail import Trail
+from kshare.admin.state_trail import StateTrail
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.share_records import SharePartition, ShareState
+from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 
 class StoredStates:
@@ -20,11 +20,11 @@ class StoredStates:
         self._is_closed_to_us = False
 
     @property
-    def trails(self) -> Mapping[SharePartition, Trail]:
+    def trails(self) -> Mapping[SharePartitionKey, StateTrail]:
         """Of those that were asked for, and of others beside them."""
         return self._log.trails.of
 
-    async def of(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, ShareState]:
+    async def of(self, wanted: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, SharePartitionState]:
         """What is new since the last look is all that is read."""
         where = list(wanted)
         if not where or self._is_closed_to_us:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshare.admin.results import TopicListing
-from kshare.admin.routing import Router, problem
+from kshare.admin.routing import Router, response_error
 from kshare.errors import ConfigError
 from kshare.net.permissions import Right
 from kshare.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
@@ -51,7 +51,7 @@ async def create_topic(
     await router.ask_any(
         CreateTopicsRequest([topic], _TIMEOUT_MS),
         lambda answer: [
-            problem(
+            response_error(
                 one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
             )
             for one in answer.topics
@@ -64,7 +64,7 @@ async def delete_topic(router: Router, name: str) -> None:
     await router.ask_any(
         DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS),
         lambda answer: [
-            problem(
+            response_error(
                 one.error_code, f"deleting topic {name}", one.error_message, [Right("Delete", "topic", name)]
             )
             for one in answer.responses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kshare.admin import configs
-from kshare.admin.configs import Resource
+from kshare.admin.configs import ConfigResource
 from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
@@ -21,7 +21,7 @@ class WindowLimits:
         self._router = router
         self._of_brokers: int | None = None
 
-    async def put_in(self, group: str, found: list[PartitionProgress]) -> list[PartitionProgress]:
+    async def fill_in(self, group: str, found: list[PartitionProgress]) -> list[PartitionProgress]:
         """Asked for where it matters: something is in flight, and more waits behind."""
         if not any(one.window_span and one.waiting for one in found):
             return found
@@ -36,7 +36,7 @@ class WindowLimits:
             return self._of_brokers or USUAL_LIMIT
 
     async def _of_group(self, group: str) -> int | None:
-        found = await configs.describe(self._router, Resource.GROUP, group, keys=[OF_GROUP])
+        found = await configs.describe(self._router, ConfigResource.GROUP, group, keys=[OF_GROUP])
         return next((int(one.value) for one in found if one.name == OF_GROUP and one.value), None)
 
     async def _brokers(self) -> int:
@@ -44,7 +44,7 @@ class WindowLimits:
         if self._of_brokers is None:
             node = (await self._router.metadata([])).brokers[0].node_id
             found = await configs.describe(
-                self._router, Resource.BROKER, str(node), node=node, keys=[OF_BROKERS]
+                self._router, ConfigResource.BROKER, str(node), node=node, keys=[OF_BROKERS]
             )
             self._of_brokers = next(
                 (int(one.value) for one in found if one.name == OF_BROKERS and one.value), USUAL_LIMIT

@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kshare.broker.authorizer import Authorizer
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
 from kshare.broker.counters import Counters
 from kshare.broker.faults import Faults
 from kshare.broker.groups import Groups
+from kshare.broker.log_cleaner import LogCleaner
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
-from kshare.broker.rights import Rights
 from kshare.broker.transactions import Transactions
-from kshare.broker.upkeep import Upkeep
 from kshare.summary_log import SummaryLog
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ class Broker:
         self.transactions = Transactions(
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
-        self.rights = Rights(self.configs)
+        self.authorizer = Authorizer(self.configs)
         self.faults = Faults()
         self.counters = Counters()
-        self.upkeep = Upkeep(self.clock, self.cluster, self.configs)
+        self.upkeep = LogCleaner(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
         """Called before every response, so that state is on disk before a client learns of it."""
         self.log = SummaryLog(logging.getLogger("kshare.broker"))
@@ -95,12 +95,12 @@ class Broker:
     @cached_property
     def shares(self) -> Shares:
         from kshare.broker.shares.dead_letters import DeadLetters
+        from kshare.broker.shares.share_context import ShareContext
         from kshare.broker.shares.shares import Shares
-        from kshare.broker.shares.surroundings import Surroundings
 
         has_dead_letters = self.profile.has_dead_letters
         return Shares(
-            Surroundings(
+            ShareContext(
                 self.clock,
                 self.configs,
                 self.cluster,

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from kshare.broker.configs import Configs
 from kshare.broker.log import LogLimits, PartitionLog
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
@@ -60,9 +60,9 @@ class Partition:
     def check_epoch(self, believed: int) -> None:
         """Raises Refusal for a client whose metadata is older or newer than ours; -1 is a client that doesn't say."""
         if 0 <= believed < self.leader_epoch:
-            raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+            raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
         if believed > self.leader_epoch:
-            raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +73,7 @@ class Topic:
     is_internal: bool = False
 
 
-MOST_NEW_PARTITIONS = 10_000
+MAX_NEW_PARTITIONS = 10_000
 """In one request, as Kafka's controller has it."""
 
 
@@ -110,16 +110,18 @@ class Cluster:
         found = self.find(topic)
         if found is None:
             by_name = isinstance(topic, str)
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
+            )
         if not 0 <= index < len(found.partitions):
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found.partitions[index]
 
-    def led_partition(self, topic: str | bytes, index: int, node: Node) -> Partition:
+    def partition_led_by(self, topic: str | bytes, index: int, node: Node) -> Partition:
         """The partition, if this node leads it; NOT_LEADER_OR_FOLLOWER if not."""
         partition = self.partition(topic, index)
         if partition.leader != node.id:
-            raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
     def partitions(self) -> Iterator[Partition]:
@@ -214,17 +216,17 @@ class Cluster:
         """Raises Refusal if the topic couldn't be made."""
         check_topic_name(name)
         if name in self.topics:
-            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if assignment:
             self._check_assignment(assignment, 0)
         else:
             if partitions <= 0:
-                raise Refusal(
+                raise RequestError(
                     ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid value."
                 )
-            if partitions > MOST_NEW_PARTITIONS:
+            if partitions > MAX_NEW_PARTITIONS:
                 reason = "Excessively large number of partitions per request."
-                raise Refusal(ErrorCode.POLICY_VIOLATION, reason)
+                raise RequestError(ErrorCode.POLICY_VIOLATION, reason)
             self._check_replicas(replicas)
         self.configs.check(Resource.TOPIC, configs)
 
@@ -251,11 +253,11 @@ class Cluster:
         present = len(topic.partitions)
         if total <= present:
             reason = f"The topic {topic.name} currently has {present} partition(s); {total} would not be an increase."
-            raise Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, reason)
         if assignments is None:
             return None
         if len(assignments) != total - present:
-            raise Refusal(
+            raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "one assignment for each new partition is needed"
             )
         given = dict(enumerate(assignments, start=present))
@@ -287,19 +289,21 @@ class Cluster:
     def _check_replicas(self, replicas: int) -> None:
         live = sum(node.is_up for node in self.nodes.values())
         if replicas == 0 or replicas < -1:
-            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."
+            )
         if replicas > live:
             reason = (
                 f"Unable to replicate the partition {replicas} time(s): only {live} broker(s) are registered."
             )
-            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+            raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
 
     def _check_assignment(self, assignment: Mapping[int, list[int]], first: int) -> None:
         if sorted(assignment) != list(range(first, first + len(assignment))):
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered without gaps")
+            raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered without gaps")
         for nodes in assignment.values():
             if not nodes or len(set(nodes)) != len(nodes) or not set(nodes) <= self.nodes.keys():
-                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no such replicas: {nodes}")
+                raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no such replicas: {nodes}")
 
     def _limits(self, topic: str) -> LogLimits:
         return LogLimits(
@@ -321,7 +325,7 @@ def is_topic_name(name: str) -> bool:
 
 def check_topic_name(name: str) -> None:
     if not is_topic_name(name):
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
 
 
 @lru_cache(maxsize=4096)

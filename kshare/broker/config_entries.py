@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kshare.broker.configs import Configs
-from kshare.broker.settings import CHANGEABLE, TABLES, Kind, Resource, Setting
+from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from, by Kafka's numbers."""
 
     TOPIC = 1
@@ -21,45 +21,45 @@ class Source(IntEnum):
     GROUP = 8
 
 
-_OWN = {Resource.TOPIC: Source.TOPIC, Resource.GROUP: Source.GROUP}
+_OWN = {Resource.TOPIC: ConfigSource.TOPIC, Resource.GROUP: ConfigSource.GROUP}
 
 
 @dataclass(slots=True, frozen=True)
 class Synonym:
     name: str
     value: str
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(slots=True, frozen=True)
-class Entry:
+class DescribedConfig:
     name: str
     value: str
-    kind: Kind
+    kind: SettingType
     read_only: bool
     synonyms: tuple[Synonym, ...]
     """The value in force and those behind it, best first."""
 
     @property
-    def source(self) -> Source:
-        return self.synonyms[0].source if self.synonyms else Source.DEFAULT
+    def source(self) -> ConfigSource:
+        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT
 
 
-def entries(configs: Configs, resource: Resource, of: str) -> Iterator[Entry]:
+def entries(configs: Configs, resource: Resource, of: str) -> Iterator[DescribedConfig]:
     """All settings of a topic, a group or a broker; of broker "" only what was chosen for all brokers."""
     for setting in TABLES[resource].values():
         if resource is Resource.BROKER:
             synonyms = _broker_synonyms(configs, setting)
             if not of:
-                synonyms = tuple(each for each in synonyms if each.source is Source.ALL_BROKERS)
+                synonyms = tuple(each for each in synonyms if each.source is ConfigSource.ALL_BROKERS)
                 if not synonyms:
                     continue
-            yield Entry(
+            yield DescribedConfig(
                 setting.name, synonyms[0].value, setting.kind, setting.name not in CHANGEABLE, synonyms
             )
         else:
             synonyms = _synonyms(configs, resource, of, setting)
-            yield Entry(setting.name, synonyms[0].value, setting.kind, False, synonyms)
+            yield DescribedConfig(setting.name, synonyms[0].value, setting.kind, False, synonyms)
 
 
 def _synonyms(configs: Configs, resource: Resource, of: str, setting: Setting) -> tuple[Synonym, ...]:
@@ -67,14 +67,14 @@ def _synonyms(configs: Configs, resource: Resource, of: str, setting: Setting) -
     found = () if own is None else (Synonym(setting.name, own, _OWN[resource]),)
     if setting.inherits:
         return found + _broker_synonyms(configs, TABLES[Resource.BROKER][setting.inherits])
-    return (*found, Synonym(setting.name, setting.default, Source.DEFAULT))
+    return (*found, Synonym(setting.name, setting.default, ConfigSource.DEFAULT))
 
 
 def _broker_synonyms(configs: Configs, setting: Setting) -> tuple[Synonym, ...]:
     name = setting.name
     values = (
-        (configs.of(Resource.BROKER, "").get(name), Source.ALL_BROKERS),
-        (configs.static.get(name), Source.STATIC),
-        (setting.default, Source.DEFAULT),
+        (configs.of(Resource.BROKER, "").get(name), ConfigSource.ALL_BROKERS),
+        (configs.static.get(name), ConfigSource.STATIC),
+        (setting.default, ConfigSource.DEFAULT),
     )
     return tuple(Synonym(name, value, source) for value, source in values if value is not None)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.settings import CHANGEABLE, TABLES, Kind, Resource, Setting
+from kshare.broker.request_error import RequestError
+from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
@@ -35,7 +35,7 @@ class Configs:
         found = TABLES[resource].get(name)
         if found is None:
             what = resource.name.lower()
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {name}")
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {name}")
         return found
 
     def broker(self, name: str) -> str:
@@ -88,7 +88,9 @@ class Configs:
             if name == "share.auto.offset.reset":
                 _check_reset(setting, value)
             if resource is Resource.BROKER and name not in CHANGEABLE:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}"
+                )
 
     def replace(self, resource: Resource, of: str, values: Mapping[str, str]) -> None:
         """The whole choice for one topic, group or broker."""
@@ -114,8 +116,10 @@ class Configs:
 
 def extended(setting: Setting, current: str, value: str, is_append: bool) -> str:
     """A list setting with something added or taken away."""
-    if setting.kind is not Kind.LIST:
-        raise Refusal(ErrorCode.INVALID_CONFIG, f"Can't append or subtract: {setting.name} is not a list")
+    if setting.kind is not SettingType.LIST:
+        raise RequestError(
+            ErrorCode.INVALID_CONFIG, f"Can't append or subtract: {setting.name} is not a list"
+        )
     items = [each for each in current.split(",") if each]
     named = [each for each in value.split(",") if each]
     if is_append:

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal, wait_for_any
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ANONYMOUS = "User:ANONYMOUS"
 
 
-class RefusedConnection(Exception):
+class CloseConnection(Exception):
     """A handler's way to end the connection without an answer."""
 
 
@@ -81,14 +81,16 @@ class Call:
     def now(self) -> int:
         return self.broker.clock.now()
 
-    def may(self, operation: Operation, on: On, name: str) -> bool:
+    def is_authorized(self, operation: Operation, on: AclResource, name: str) -> bool:
         connection = self.connection
-        return self.broker.rights.may(connection.principal, connection.peer, operation, on, name)
+        return self.broker.authorizer.is_authorized(
+            connection.principal, connection.peer, operation, on, name
+        )
 
-    def need(self, operation: Operation, on: On, name: str) -> None:
+    def require(self, operation: Operation, on: AclResource, name: str) -> None:
         """Raises Refusal for a client that lacks the right."""
-        if not self.may(operation, on, name):
-            raise Refusal(on.refusal, f"{on.name.capitalize()} authorization failed.")
+        if not self.is_authorized(operation, on, name):
+            raise RequestError(on.refusal, f"{on.name.capitalize()} authorization failed.")
 
     async def wait(self, signals: Iterable[Signal], until: int) -> bool:
         """Parks the request until a signal fires (True), or time is up or the client is gone (False).

@@ -102,9 +102,9 @@ class Faults:
         """
         if api is not None and error is not None:
             # Seldom needed, and it loads a dozen messages.
-            from kshare.broker.refusing import check_refusable
+            from kshare.broker.error_responses import check_error_response
 
-            check_refusable(api)
+            check_error_response(api)
         fault = Fault(
             None if api is None else api.API_KEY,
             times,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kshare.broker.producers import ProducerStates
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header as header
@@ -48,7 +48,7 @@ class StoredBatch:
 
 
 @dataclass(slots=True)
-class Span:
+class LogSlice:
     """Consecutive whole batches. The first may begin before the offset that was asked for."""
 
     batches: list[StoredBatch] = field(default_factory=list)
@@ -201,23 +201,27 @@ class PartitionLog:
         view = memoryview(records)
         if len(view) > self.limits.max_batch_bytes and from_client:
             reason = f"a batch of {len(view)} bytes, {self.limits.max_batch_bytes} are allowed"
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, reason)
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, reason)
         try:
             batches = list(read_batches(view))
         except CorruptBatchError as broken:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(broken)) from None
+            raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(broken)) from None
         if len(batches) != 1 or batches[0].size != len(view):
-            raise Refusal(ErrorCode.INVALID_RECORD, "a produce request holds one whole batch a partition")
+            raise RequestError(
+                ErrorCode.INVALID_RECORD, "a produce request holds one whole batch a partition"
+            )
         batch = batches[0]
         if from_client and crc32c(view[header.CHECKSUM_BEHIND :]) != batch.checksum:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the checksum doesn't fit the batch")
+            raise RequestError(ErrorCode.CORRUPT_MESSAGE, "the checksum doesn't fit the batch")
         if from_client:
             if batch.is_control:
-                raise Refusal(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+                raise RequestError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
             if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
-                raise Refusal(ErrorCode.INVALID_RECORD, "the offsets of a batch don't fit its records")
+                raise RequestError(ErrorCode.INVALID_RECORD, "the offsets of a batch don't fit its records")
             if self.limits.needs_keys and any(record.key is None for record in batch):
-                raise Refusal(ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key")
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key"
+                )
         return batch
 
     def delete_before(self, offset: int) -> None:
@@ -246,10 +250,10 @@ class PartitionLog:
 
     # --- reading
 
-    def read(self, offset: int, max_bytes: int, end: int | None = None) -> Span:
+    def read(self, offset: int, max_bytes: int, end: int | None = None) -> LogSlice:
         """Whole batches from the one that holds `offset`, up to `max_bytes` but one at least, before `end`."""
         end = self._end if end is None else min(end, self._end)
-        span = Span()
+        span = LogSlice()
         for batch in self.batches_from(offset):
             if batch.base_offset >= end or (span.batches and span.size + batch.size > max_bytes):
                 break

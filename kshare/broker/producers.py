@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, ControlType
 
@@ -72,7 +72,7 @@ class ProducerStates:
             return None
         if batch.producer_epoch < state.epoch:
             reason = f"epoch {batch.producer_epoch}, and {state.epoch} has written already"
-            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+            raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if batch.producer_epoch > state.epoch:
             if batch.base_sequence != 0:
                 raise _out_of_order(batch, 0)
@@ -109,6 +109,6 @@ class ProducerStates:
         return None
 
 
-def _out_of_order(batch: Batch, expected: int) -> Refusal:
+def _out_of_order(batch: Batch, expected: int) -> RequestError:
     reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, {expected} was to come"
-    return Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
+    return RequestError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

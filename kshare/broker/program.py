@@ -17,19 +17,19 @@ import anyio
 
 from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node, check_topic_name
+from kshare.broker.cluster_server import ClusterServer, run
 from kshare.broker.profiles import DEFAULT_RELEASE
-from kshare.broker.refusal import Refusal
-from kshare.broker.running import Running, run
+from kshare.broker.request_error import RequestError
 
 ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
-class CannotServe(Exception):
+class StartupError(Exception):
     """Why there is no broker, for people."""
 
 
 @dataclass(slots=True, frozen=True)
-class Choice:
+class BrokerArguments:
     """What the broker shall be."""
 
     host: str = "127.0.0.1"
@@ -49,24 +49,24 @@ def topic(text: str) -> tuple[str, int]:
     name, _, count = text.partition(":")
     try:
         check_topic_name(name)
-    except Refusal as refusal:
+    except RequestError as refusal:
         raise ValueError(f"{name!r} can't be a topic's name: {refusal.message}") from None
     if count and not (count.isdecimal() and int(count) > 0):
         raise ValueError(f"{count!r} is no number of partitions")
     return name, int(count or 1)
 
 
-def serve(choice: Choice, say: Callable[[str], None]) -> None:
+def serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
     """Says where it listens as soon as it does, and goes on until SIGINT or SIGTERM. Raises CannotServe."""
     try:
         anyio.run(_serve, choice, say)
-    except* CannotServe as problems:  # sockets live in a task group, which wraps whatever is raised in it
+    except* StartupError as problems:  # sockets live in a task group, which wraps whatever is raised in it
         raise _first(problems) from None
-    except* Refusal as refusals:
-        raise CannotServe(_first(refusals).message) from None
+    except* RequestError as refusals:
+        raise StartupError(_first(refusals).message) from None
     except* OSError as failures:
         reason = _first(failures)
-        raise CannotServe(
+        raise StartupError(
             f"can't listen on {choice.host}:{choice.port}: {reason.strerror or reason}"
         ) from None
 
@@ -76,13 +76,13 @@ def _first(group: BaseExceptionGroup[ErrorT]) -> ErrorT:
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
-async def _serve(choice: Choice, say: Callable[[str], None]) -> None:
+async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
         if choice.data_dir is not None:
             _keep(broker, choice.data_dir, stack)
         if choice.port + choice.nodes - 1 >= 1 << 16:
-            raise CannotServe(
+            raise StartupError(
                 f"{choice.nodes} nodes from port {choice.port} on are more than there are ports"
             )
         for index, node in enumerate(broker.cluster.nodes.values()):
@@ -103,12 +103,12 @@ async def _serve(choice: Choice, say: Callable[[str], None]) -> None:
                     return
 
 
-async def _start_metrics(running: Running, host: str, port: int) -> str:
+async def _start_metrics(running: ClusterServer, host: str, port: int) -> str:
     """Where they are."""
     try:
         return f"http://{host}:{await running.start_metrics(host, port)}/metrics"
     except OSError as problem:
-        raise CannotServe(f"can't listen on {host}:{port}: {problem.strerror or problem}") from None
+        raise StartupError(f"can't listen on {host}:{port}: {problem.strerror or problem}") from None
 
 
 def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
@@ -120,11 +120,11 @@ def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
         folder = stack.enter_context(closing(DataFolder(path)))
         folder.attach(broker)
     except OSError as problem:
-        raise CannotServe(f"can't use {path}: {problem.strerror}") from None
+        raise StartupError(f"can't use {path}: {problem.strerror}") from None
     except UnreadableFolder as problem:
-        raise CannotServe(f"can't use {path}: {problem}") from None
+        raise StartupError(f"can't use {path}: {problem}") from None
 
 
-def _place(node: Node, choice: Choice, index: int) -> None:
+def _place(node: Node, choice: BrokerArguments, index: int) -> None:
     node.host = choice.host
     node.port = choice.port and choice.port + index

@@ -29,10 +29,10 @@ class ScramServer:
         self._opening = ""
         """What both sides sign: the client's first message without its header, and our answer."""
 
-    def answer(self, said: bytes) -> tuple[bytes | None, str | None]:
+    def answer(self, client_message: bytes) -> tuple[bytes | None, str | None]:
         """What to answer, None for a refusal; and the user, once they have proved to be it."""
         try:
-            text = said.decode()
+            text = client_message.decode()
             return self._finish(text) if self._opening else (self._begin(text), None)
         except (ValueError, KeyError, binascii.Error):
             return None, None

@@ -1,6 +1,6 @@
 """A listener's security: TLS, SASL, both or neither.
 
-What somebody may do who is in, is the subject of `rights`.
+What somebody may do who is in, is the subject of `authorizer`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kshare.broker.login import Login
+    from kshare.broker.sasl_login import Login
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,6 @@ class Security:
         """What one connection has to go through."""
         if not self.users:
             return None
-        from kshare.broker.login import Login
+        from kshare.broker.sasl_login import Login
 
         return Login(self)

@@ -15,7 +15,7 @@ from anyio.streams.tls import TLSStream
 from kshare.broker.broker import Broker
 from kshare.broker.cluster import Node
 from kshare.broker.connection import ClientConnection
-from kshare.broker.conversation import Conversation
+from kshare.broker.request_loop import RequestLoop
 from kshare.broker.security import Security
 
 _numbers = count(1)
@@ -45,7 +45,7 @@ class NodeServer:
             self._streams[connection] = secured
             try:
                 async with secured:
-                    await Conversation(self._broker, connection, secured, self._security).run()
+                    await RequestLoop(self._broker, connection, secured, self._security).run()
             finally:
                 del self._streams[connection]
                 connection.end()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -22,7 +22,7 @@ class Resource(IntEnum):
     GROUP = 32
 
 
-class Kind(IntEnum):
+class SettingType(IntEnum):
     """The types of settings, by Kafka's numbers."""
 
     BOOLEAN = 1
@@ -34,14 +34,14 @@ class Kind(IntEnum):
     LIST = 7
 
 
-_LIMITS = {Kind.INT: 2**31 - 1, Kind.SHORT: 2**15 - 1, Kind.LONG: 2**63 - 1}
+_LIMITS = {SettingType.INT: 2**31 - 1, SettingType.SHORT: 2**15 - 1, SettingType.LONG: 2**63 - 1}
 MAX_LONG = str(2**63 - 1)
 
 
 @dataclass(slots=True, frozen=True)
 class Setting:
     name: str
-    kind: Kind
+    kind: SettingType
     default: str
     least: int | None = None
     choices: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class Setting:
 
     def check(self, value: str) -> None:
         """Raises Refusal for a value that isn't of the type, or one that is out of range whatever the broker says."""
-        if self.kind is Kind.BOOLEAN and value.lower() not in ("true", "false"):
+        if self.kind is SettingType.BOOLEAN and value.lower() not in ("true", "false"):
             raise self.refusal(value, "true or false is needed")
-        if self.kind is Kind.DOUBLE:
+        if self.kind is SettingType.DOUBLE:
             self._number(value, float)
         if self.kind in _LIMITS:
             number = self._number(value, int)
@@ -62,7 +62,7 @@ class Setting:
             if not least <= number <= _LIMITS[self.kind]:
                 raise self.refusal(value, f"from {least} to {_LIMITS[self.kind]} is allowed")
         if self.choices:
-            for each in value.split(",") if self.kind is Kind.LIST else [value]:
+            for each in value.split(",") if self.kind is SettingType.LIST else [value]:
                 if each.strip() not in self.choices:
                     raise self.refusal(value, f"one of {', '.join(self.choices)} is needed")
 
@@ -72,13 +72,13 @@ class Setting:
         except ValueError:
             raise self.refusal(value, "a number is needed") from None
 
-    def refusal(self, value: str, reason: str) -> Refusal:
-        return Refusal(
+    def refusal(self, value: str, reason: str) -> RequestError:
+        return RequestError(
             ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {self.name}: {reason}"
         )
 
 
-def _share(name: str, kind: Kind = Kind.INT) -> Setting:
+def _share(name: str, kind: SettingType = SettingType.INT) -> Setting:
     """A group's setting whose default and bounds are the broker's."""
     bounds = (f"group.share.min.{name}", f"group.share.max.{name}")
     return Setting(f"share.{name}", kind, "", inherits=f"group.share.{name}", bounds=bounds)
@@ -86,7 +86,7 @@ def _share(name: str, kind: Kind = Kind.INT) -> Setting:
 
 def _consumer(name: str) -> Setting:
     bounds = (f"group.consumer.min.{name}", f"group.consumer.max.{name}")
-    return Setting(f"consumer.{name}", Kind.INT, "", inherits=f"group.consumer.{name}", bounds=bounds)
+    return Setting(f"consumer.{name}", SettingType.INT, "", inherits=f"group.consumer.{name}", bounds=bounds)
 
 
 _DEAD = "errors.deadletterqueue."
@@ -98,113 +98,119 @@ GROUP_SETTINGS = (
     _consumer("assignment.interval.ms"),
     _consumer("heartbeat.interval.ms"),
     _consumer("session.timeout.ms"),
-    Setting(f"{_DEAD}copy.record.enable", Kind.BOOLEAN, "false"),
-    Setting(DEAD_LETTER_TOPIC, Kind.STRING, ""),
+    Setting(f"{_DEAD}copy.record.enable", SettingType.BOOLEAN, "false"),
+    Setting(DEAD_LETTER_TOPIC, SettingType.STRING, ""),
     _share("assignment.interval.ms"),
-    Setting("share.auto.offset.reset", Kind.STRING, "latest"),
+    Setting("share.auto.offset.reset", SettingType.STRING, "latest"),
     _share("delivery.count.limit"),
     _share("heartbeat.interval.ms"),
     Setting(
         "share.isolation.level",
-        Kind.STRING,
+        SettingType.STRING,
         "read_uncommitted",
         choices=("read_uncommitted", "read_committed"),
     ),
     _share("partition.max.record.locks"),
     _share("record.lock.duration.ms"),
-    Setting("share.renew.acknowledge.enable", Kind.BOOLEAN, "true"),
+    Setting("share.renew.acknowledge.enable", SettingType.BOOLEAN, "true"),
     _share("session.timeout.ms"),
 )
 
 TOPIC_SETTINGS = (
     Setting(
-        "cleanup.policy", Kind.LIST, "delete", choices=("compact", "delete"), inherits="log.cleanup.policy"
+        "cleanup.policy",
+        SettingType.LIST,
+        "delete",
+        choices=("compact", "delete"),
+        inherits="log.cleanup.policy",
     ),
-    Setting("compression.gzip.level", Kind.INT, "-1"),
-    Setting("compression.lz4.level", Kind.INT, "9"),
+    Setting("compression.gzip.level", SettingType.INT, "-1"),
+    Setting("compression.lz4.level", SettingType.INT, "9"),
     Setting(
         "compression.type",
-        Kind.STRING,
+        SettingType.STRING,
         "producer",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    Setting("compression.zstd.level", Kind.INT, "3"),
-    Setting("delete.retention.ms", Kind.LONG, "86400000", 0),
-    Setting(f"{_DEAD}group.enable", Kind.BOOLEAN, "false"),
-    Setting("file.delete.delay.ms", Kind.LONG, "60000", 0),
-    Setting("flush.messages", Kind.LONG, MAX_LONG, 1),
-    Setting("flush.ms", Kind.LONG, MAX_LONG, 0),
-    Setting("follower.replication.throttled.replicas", Kind.LIST, ""),
-    Setting("index.interval.bytes", Kind.INT, "4096", 0),
-    Setting("leader.replication.throttled.replicas", Kind.LIST, ""),
-    Setting("local.retention.bytes", Kind.LONG, "-2", -2),
-    Setting("local.retention.ms", Kind.LONG, "-2", -2),
-    Setting("max.compaction.lag.ms", Kind.LONG, MAX_LONG, 1),
-    Setting("max.message.bytes", Kind.INT, "1048588", 0, inherits="message.max.bytes"),
-    Setting("message.timestamp.after.max.ms", Kind.LONG, "3600000", 0),
-    Setting("message.timestamp.before.max.ms", Kind.LONG, MAX_LONG, 0),
-    Setting("message.timestamp.type", Kind.STRING, "CreateTime", choices=("CreateTime", "LogAppendTime")),
-    Setting("min.cleanable.dirty.ratio", Kind.DOUBLE, "0.5"),
-    Setting("min.compaction.lag.ms", Kind.LONG, "0", 0),
-    Setting("min.insync.replicas", Kind.INT, "1", 1),
-    Setting("preallocate", Kind.BOOLEAN, "false"),
-    Setting("remote.log.copy.disable", Kind.BOOLEAN, "false"),
-    Setting("remote.log.delete.on.disable", Kind.BOOLEAN, "false"),
-    Setting("remote.storage.enable", Kind.BOOLEAN, "false"),
-    Setting("retention.bytes", Kind.LONG, "-1", inherits="log.retention.bytes"),
-    Setting("retention.ms", Kind.LONG, "604800000", -1),
-    Setting("segment.bytes", Kind.INT, "1073741824", 14),
-    Setting("segment.index.bytes", Kind.INT, "10485760", 4),
-    Setting("segment.jitter.ms", Kind.LONG, "0", 0),
-    Setting("segment.ms", Kind.LONG, "604800000", 1),
-    Setting("unclean.leader.election.enable", Kind.BOOLEAN, "false"),
+    Setting("compression.zstd.level", SettingType.INT, "3"),
+    Setting("delete.retention.ms", SettingType.LONG, "86400000", 0),
+    Setting(f"{_DEAD}group.enable", SettingType.BOOLEAN, "false"),
+    Setting("file.delete.delay.ms", SettingType.LONG, "60000", 0),
+    Setting("flush.messages", SettingType.LONG, MAX_LONG, 1),
+    Setting("flush.ms", SettingType.LONG, MAX_LONG, 0),
+    Setting("follower.replication.throttled.replicas", SettingType.LIST, ""),
+    Setting("index.interval.bytes", SettingType.INT, "4096", 0),
+    Setting("leader.replication.throttled.replicas", SettingType.LIST, ""),
+    Setting("local.retention.bytes", SettingType.LONG, "-2", -2),
+    Setting("local.retention.ms", SettingType.LONG, "-2", -2),
+    Setting("max.compaction.lag.ms", SettingType.LONG, MAX_LONG, 1),
+    Setting("max.message.bytes", SettingType.INT, "1048588", 0, inherits="message.max.bytes"),
+    Setting("message.timestamp.after.max.ms", SettingType.LONG, "3600000", 0),
+    Setting("message.timestamp.before.max.ms", SettingType.LONG, MAX_LONG, 0),
+    Setting(
+        "message.timestamp.type", SettingType.STRING, "CreateTime", choices=("CreateTime", "LogAppendTime")
+    ),
+    Setting("min.cleanable.dirty.ratio", SettingType.DOUBLE, "0.5"),
+    Setting("min.compaction.lag.ms", SettingType.LONG, "0", 0),
+    Setting("min.insync.replicas", SettingType.INT, "1", 1),
+    Setting("preallocate", SettingType.BOOLEAN, "false"),
+    Setting("remote.log.copy.disable", SettingType.BOOLEAN, "false"),
+    Setting("remote.log.delete.on.disable", SettingType.BOOLEAN, "false"),
+    Setting("remote.storage.enable", SettingType.BOOLEAN, "false"),
+    Setting("retention.bytes", SettingType.LONG, "-1", inherits="log.retention.bytes"),
+    Setting("retention.ms", SettingType.LONG, "604800000", -1),
+    Setting("segment.bytes", SettingType.INT, "1073741824", 14),
+    Setting("segment.index.bytes", SettingType.INT, "10485760", 4),
+    Setting("segment.jitter.ms", SettingType.LONG, "0", 0),
+    Setting("segment.ms", SettingType.LONG, "604800000", 1),
+    Setting("unclean.leader.election.enable", SettingType.BOOLEAN, "false"),
 )
 
 
 def _ranged(name: str, default: int, least: int, most: int, room: str = "share") -> tuple[Setting, ...]:
     return (
-        Setting(f"group.{room}.{name}", Kind.INT, str(default), min(least, 1)),
-        Setting(f"group.{room}.min.{name}", Kind.INT, str(least), 0),
-        Setting(f"group.{room}.max.{name}", Kind.INT, str(most), 0),
+        Setting(f"group.{room}.{name}", SettingType.INT, str(default), min(least, 1)),
+        Setting(f"group.{room}.min.{name}", SettingType.INT, str(least), 0),
+        Setting(f"group.{room}.max.{name}", SettingType.INT, str(most), 0),
     )
 
 
 BROKER_SETTINGS = (
-    Setting("authorizer.class.name", Kind.STRING, ""),
-    Setting("auto.create.topics.enable", Kind.BOOLEAN, "true"),
-    Setting("default.replication.factor", Kind.INT, "1", 1),
-    Setting("delete.topic.enable", Kind.BOOLEAN, "true"),
-    Setting(f"{_DEAD}auto.create.topics.enable", Kind.BOOLEAN, "false"),
-    Setting(DEAD_LETTER_PREFIX, Kind.STRING, "dlq."),
+    Setting("authorizer.class.name", SettingType.STRING, ""),
+    Setting("auto.create.topics.enable", SettingType.BOOLEAN, "true"),
+    Setting("default.replication.factor", SettingType.INT, "1", 1),
+    Setting("delete.topic.enable", SettingType.BOOLEAN, "true"),
+    Setting(f"{_DEAD}auto.create.topics.enable", SettingType.BOOLEAN, "false"),
+    Setting(DEAD_LETTER_PREFIX, SettingType.STRING, "dlq."),
     *_ranged("assignment.interval.ms", 1000, 0, 15000, "consumer"),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000, "consumer"),
     *_ranged("session.timeout.ms", 45000, 45000, 60000, "consumer"),
-    Setting("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer,share"),
-    Setting("group.initial.rebalance.delay.ms", Kind.INT, "0", 0),
-    Setting("group.max.session.timeout.ms", Kind.INT, "1800000", 1),
-    Setting("group.max.size", Kind.INT, "2147483647", 1),
-    Setting("group.min.session.timeout.ms", Kind.INT, "6000", 1),
-    Setting("group.share.assignors", Kind.LIST, "simple"),
+    Setting("group.coordinator.rebalance.protocols", SettingType.LIST, "classic,consumer,share"),
+    Setting("group.initial.rebalance.delay.ms", SettingType.INT, "0", 0),
+    Setting("group.max.session.timeout.ms", SettingType.INT, "1800000", 1),
+    Setting("group.max.size", SettingType.INT, "2147483647", 1),
+    Setting("group.min.session.timeout.ms", SettingType.INT, "6000", 1),
+    Setting("group.share.assignors", SettingType.LIST, "simple"),
     *_ranged("assignment.interval.ms", 1000, 0, 15000),
     *_ranged("delivery.count.limit", 5, 2, 10),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000),
-    Setting("group.share.max.share.sessions", Kind.INT, "2000", 1),
-    Setting("group.share.max.size", Kind.INT, "200", 1),
+    Setting("group.share.max.share.sessions", SettingType.INT, "2000", 1),
+    Setting("group.share.max.size", SettingType.INT, "200", 1),
     *_ranged("partition.max.record.locks", 2000, 100, 4000),
     *_ranged("record.lock.duration.ms", 30000, 15000, 60000),
     *_ranged("session.timeout.ms", 45000, 45000, 60000),
-    Setting("log.cleanup.policy", Kind.LIST, "delete", choices=("compact", "delete")),
-    Setting("log.retention.bytes", Kind.LONG, "-1"),
-    Setting("message.max.bytes", Kind.INT, "1048588", 0),
-    Setting("min.insync.replicas", Kind.INT, "1", 1),
-    Setting("num.partitions", Kind.INT, "1", 1),
-    Setting("offsets.topic.num.partitions", Kind.INT, "50", 1),
-    Setting("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", 1),
-    Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500", 0),
-    Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50", 1),
-    Setting("super.users", Kind.STRING, ""),
-    Setting("transaction.max.timeout.ms", Kind.INT, "900000", 1),
-    Setting("transaction.state.log.num.partitions", Kind.INT, "50", 1),
+    Setting("log.cleanup.policy", SettingType.LIST, "delete", choices=("compact", "delete")),
+    Setting("log.retention.bytes", SettingType.LONG, "-1"),
+    Setting("message.max.bytes", SettingType.INT, "1048588", 0),
+    Setting("min.insync.replicas", SettingType.INT, "1", 1),
+    Setting("num.partitions", SettingType.INT, "1", 1),
+    Setting("offsets.topic.num.partitions", SettingType.INT, "50", 1),
+    Setting("share.coordinator.cold.partition.snapshot.interval.ms", SettingType.INT, "300000", 1),
+    Setting("share.coordinator.snapshot.update.records.per.snapshot", SettingType.INT, "500", 0),
+    Setting("share.coordinator.state.topic.num.partitions", SettingType.INT, "50", 1),
+    Setting("super.users", SettingType.STRING, ""),
+    Setting("transaction.max.timeout.ms", SettingType.INT, "900000", 1),
+    Setting("transaction.state.log.num.partitions", SettingType.INT, "50", 1),
 )
 
 CHANGEABLE = frozenset(

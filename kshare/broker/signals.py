@@ -33,11 +33,11 @@ class Signal:
             call()
 
 
-class Offer(Signal):
+class WakeOne(Signal):
     """A signal for something that only one listener can use: it calls the one that has waited longest.
 
     The listener that was called, or that stops listening for another reason, takes what it can use, and then calls
-    `pass_on` if something is left. So a hundred long polls on one partition cost as much as one. Each listener is
+    `wake_next` if something is left. So a hundred long polls on one partition cost as much as one. Each listener is
     called at most once per `fire`.
     """
 
@@ -53,9 +53,9 @@ class Offer(Signal):
 
     def fire(self) -> None:
         self._next = dict(self._listeners)
-        self.pass_on()
+        self.wake_next()
 
-    def pass_on(self) -> None:
+    def wake_next(self) -> None:
         while self._next:
             call = next(iter(self._next))
             del self._next[call]

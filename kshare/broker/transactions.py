@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from kshare.broker.clock import Clock, Timer
 from kshare.broker.cluster import Partition
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record_builder import build_end_marker
@@ -69,7 +69,7 @@ class Transactions:
     ) -> Transaction:
         """A producer takes over a transactional id: what its forerunner left open is aborted. Raises Refusal."""
         if not 0 < timeout_ms <= self._longest_ms():
-            raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self.by_id.get(transactional_id)
         if known is None:
             fresh = Transaction(transactional_id, self.new_producer_id(), 0, timeout_ms)
@@ -77,7 +77,7 @@ class Transactions:
             self.changed.fire()
             return fresh
         if producer_id >= 0 and (producer_id, epoch) != (known.producer_id, known.epoch):
-            raise Refusal(ErrorCode.PRODUCER_FENCED)
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
         if known.state is TransactionState.ONGOING:
             self._bump(known)
             self._finish(known, is_commit=False)
@@ -98,9 +98,9 @@ class Transactions:
         """Raises Refusal for everyone but its present producer."""
         known = self.by_id.get(transactional_id)
         if known is None or known.producer_id != producer_id:
-            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if known.epoch != epoch:
-            raise Refusal(ErrorCode.PRODUCER_FENCED)
+            raise RequestError(ErrorCode.PRODUCER_FENCED)
         return known
 
     def enlist(
@@ -109,14 +109,14 @@ class Transactions:
         """A write to a partition: it joins the transaction if `adds`, else it must be in already. Raises Refusal."""
         try:
             known = self.find(transactional_id, producer_id, epoch)
-        except Refusal as refusal:
+        except RequestError as refusal:
             if refusal.code == ErrorCode.PRODUCER_FENCED:
-                raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH) from None
+                raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
             raise
         if adds:
             self.add(known, [partition])
         elif known.state is not TransactionState.ONGOING or partition not in known.partitions:
-            raise Refusal(ErrorCode.INVALID_TXN_STATE)
+            raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
     def add(self, known: Transaction, partitions: list[Partition]) -> None:
         """Takes partitions into the transaction, which begins with the first; none for offsets alone."""
@@ -150,7 +150,7 @@ class Transactions:
         if known.state is not TransactionState.ONGOING:
             may_abort_nothing = bumps and not is_commit
             if not may_abort_nothing and (known.state is not wanted or bumps):
-                raise Refusal(ErrorCode.INVALID_TXN_STATE)
+                raise RequestError(ErrorCode.INVALID_TXN_STATE)
             if not may_abort_nothing:
                 return known
         if bumps:

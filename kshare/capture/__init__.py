@@ -6,20 +6,20 @@ of Kafka: who is the client of a connection that was joined in the middle is for
 
 from __future__ import annotations
 
-from .link import Closed, Data, Link, Lost
 from .reader import CaptureReader, is_capture
 from .segments import UnreadPacketError, segment_of
 from .streams import Streams
+from .tcp_connection import Closed, MissingBytes, ReceivedBytes, TcpConnection
 from .writer import CaptureWriter, WrittenConnection
 
 __all__ = [
     "CaptureReader",
     "CaptureWriter",
     "Closed",
-    "Data",
-    "Link",
-    "Lost",
+    "MissingBytes",
+    "ReceivedBytes",
     "Streams",
+    "TcpConnection",
     "UnreadPacketError",
     "WrittenConnection",
     "is_capture",

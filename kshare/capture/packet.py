@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_PACKET_BYTES = 64 * 1024 * 1024
 """What a packet, or a block of a file, is believed to have at most. Beyond it the file is damaged."""
 
 

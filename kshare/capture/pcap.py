@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kshare.errors import CaptureError
 
-from .packet import MOST_BYTES, Packet
+from .packet import MAX_PACKET_BYTES, Packet
 
 _FILE_HEADER = 24
 _PACKET_HEADER = 16
@@ -47,7 +47,7 @@ class PcapFile:
         at, end = self.consumed, len(data)
         while at + _PACKET_HEADER <= end:
             seconds, part, size, _ = read(data, at)
-            if size > MOST_BYTES:
+            if size > MAX_PACKET_BYTES:
                 raise CaptureError(at, f"a packet of {size} bytes is announced")
             begin = at + _PACKET_HEADER
             if begin + size > end:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kshare.errors import CaptureError
 
-from .packet import MOST_BYTES, Packet
+from .packet import MAX_PACKET_BYTES, Packet
 
-MAGIC = b"\x0a\x0d\x0d\x0a"
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 """Reads the same in both byte orders."""
 
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
@@ -55,7 +55,7 @@ class PcapngFile:
             if kind == _SECTION:  # which reads the same in both byte orders
                 self._begin_section(data, at)
                 kind, size = self._read_head(data, at)
-            if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MOST_BYTES or size % 4:
+            if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MAX_PACKET_BYTES or size % 4:
                 raise CaptureError(at, f"a block of {size} bytes is announced")
             if at + size > end:
                 break
@@ -85,7 +85,7 @@ class PcapngFile:
             elif code == _OFFSET and len(value) == size == 8:
                 (offset,) = struct.unpack(f"{self._order}q", value)
             at += 4 + (size + 3) // 4 * 4
-        return _Interface(link, most_captured or MOST_BYTES, tick, offset)
+        return _Interface(link, most_captured or MAX_PACKET_BYTES, tick, offset)
 
     def _packet(self, data: memoryview, at: int, kind: int, size: int) -> Packet:
         ticks = number = 0

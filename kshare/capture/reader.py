@@ -29,7 +29,7 @@ class _Format(Protocol):
 
 def is_capture(head: bytes | memoryview) -> bool:
     """Whether a file that begins so is a capture."""
-    return bytes(head[:_MAGIC_BYTES]) in pcap.MAGICS or bytes(head[:_MAGIC_BYTES]) == pcapng.MAGIC
+    return bytes(head[:_MAGIC_BYTES]) in pcap.MAGICS or bytes(head[:_MAGIC_BYTES]) == pcapng.PCAPNG_MAGIC
 
 
 class CaptureReader:
@@ -64,7 +64,7 @@ class CaptureReader:
 
 
 def _format_of(data: bytes) -> _Format:
-    if data[:_MAGIC_BYTES] == pcapng.MAGIC:
+    if data[:_MAGIC_BYTES] == pcapng.PCAPNG_MAGIC:
         return pcapng.PcapngFile()
     if data[:_MAGIC_BYTES] in pcap.MAGICS:
         return pcap.PcapFile()

@@ -15,15 +15,15 @@ from .packet import Packet
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-Address = tuple[bytes, int]
+SocketAddress = tuple[bytes, int]
 """IP address, packed, and port."""
 
 
 class Segment(NamedTuple):
     """One TCP segment as it was captured."""
 
-    source: Address
-    target: Address
+    source: SocketAddress
+    target: SocketAddress
     sequence: int
     acknowledged: int
     flags: int
@@ -36,7 +36,7 @@ class UnreadPacketError(Exception):
     """This should hold TCP, perhaps, and can't be read. The text says why, in words that packets share."""
 
 
-def endpoint(address: Address) -> str:
+def endpoint(address: SocketAddress) -> str:
     """As people write it."""
     ip = ip_address(address[0])
     return f"{ip}:{address[1]}" if ip.version == 4 else f"[{ip}]:{address[1]}"

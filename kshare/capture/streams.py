@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from .link import Event, Link
-from .segments import RST, SYN, Address, Segment
+from .segments import RST, SYN, Segment, SocketAddress
+from .tcp_connection import TcpConnection, TcpEvent
 
-MOST_HELD = 8 * 1024 * 1024
+MAX_HELD = 8 * 1024 * 1024
 """Bytes of one direction that are kept behind a gap; then the gap counts as lost."""
 _REMEMBERED = 1024
 """Connections that are over, and whose last packets may come once more."""
 
-_Key = tuple[Address, Address]
+_Key = tuple[SocketAddress, SocketAddress]
 
 
 class Streams:
     """Segments in, events out. The memory it takes is bounded for each open connection."""
 
-    def __init__(self, most_held: int = MOST_HELD) -> None:
+    def __init__(self, most_held: int = MAX_HELD) -> None:
         self._most_held = most_held
-        self._links: dict[_Key, tuple[Link, int]] = {}
-        self._over: deque[tuple[_Key, Link]] = deque()
+        self._links: dict[_Key, tuple[TcpConnection, int]] = {}
+        self._over: deque[tuple[_Key, TcpConnection]] = deque()
         self._opened = 0
 
-    def feed(self, segment: Segment, time: float) -> Iterable[Event]:
+    def feed(self, segment: Segment, time: float) -> Iterable[TcpEvent]:
         """What this segment completes."""
         key = (segment.source, segment.target)
         found = self._links.get(key)
@@ -39,8 +39,8 @@ class Streams:
         return self._feed(key, found, segment, time) if events is None else events
 
     def _feed(
-        self, key: _Key, found: tuple[Link, int] | None, segment: Segment, time: float
-    ) -> Iterator[Event]:
+        self, key: _Key, found: tuple[TcpConnection, int] | None, segment: Segment, time: float
+    ) -> Iterator[TcpEvent]:
         if found is not None and found[0].is_other(found[1], segment):
             yield from self._close(key, found[0], time)
             found = None
@@ -54,30 +54,30 @@ class Streams:
             if link.is_over:
                 self._remember(key, link)
 
-    def finish(self, time: float) -> Iterator[Event]:
+    def finish(self, time: float) -> Iterator[TcpEvent]:
         """The capture is at its end: whatever is still held comes out."""
         for link, side in list(self._links.values()):
             if side == 0:
                 yield from link.end(time, is_cut=True)
         self._links.clear()
 
-    def _open(self, key: _Key, segment: Segment) -> tuple[Link, int]:
+    def _open(self, key: _Key, segment: Segment) -> tuple[TcpConnection, int]:
         self._opened += 1
-        link = Link(self._opened, segment, self._most_held)
+        link = TcpConnection(self._opened, segment, self._most_held)
         self._links[key] = link, 0
         self._links[key[::-1]] = link, 1
         return link, 0
 
-    def _close(self, key: _Key, link: Link, time: float) -> Iterator[Event]:
+    def _close(self, key: _Key, link: TcpConnection, time: float) -> Iterator[TcpEvent]:
         yield from link.end(time)
         self._forget(key, link)
 
-    def _remember(self, key: _Key, link: Link) -> None:
+    def _remember(self, key: _Key, link: TcpConnection) -> None:
         self._over.append((key, link))
         if len(self._over) > _REMEMBERED:
             self._forget(*self._over.popleft())
 
-    def _forget(self, key: _Key, link: Link) -> None:
+    def _forget(self, key: _Key, link: TcpConnection) -> None:
         for one in (key, key[::-1]):
             if one in self._links and self._links[one][0] is link:
                 del self._links[one]

@@ -33,9 +33,9 @@ def main() -> None:
 
 def _run() -> int:
     if sys.argv[1:2] == ["--version"]:
-        from kshare.installation import describe
+        from kshare.installation import describe_installation
 
-        sys.stdout.write(f"{describe()}\n")
+        sys.stdout.write(f"{describe_installation()}\n")
         return 0
     if sys.argv[1:2] == ["broker"]:
         from kshare.cli.broker import options

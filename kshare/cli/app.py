@@ -68,9 +68,9 @@ app.add_typer(dlq, name="dlq", short_help="List, show and redrive dead letters."
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        from kshare.installation import describe
+        from kshare.installation import describe_installation
 
-        typer.echo(describe())
+        typer.echo(describe_installation())
         raise typer.Exit
 
 

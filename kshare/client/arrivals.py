@@ -14,14 +14,14 @@ from kshare.engine.events import Damaged
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch
-from kshare.state.coverage import Coverage, Finding
+from kshare.state.coverage import Coverage, RangeContents
 from kshare.state.lease import GAP, RELEASE, Lease
 
 _NAMED = 5
 """Stretches of offsets that are named when records are released."""
 
 
-class Brought:
+class FetchedPartition:
     """The records of one partition in one answer."""
 
     def __init__(self, leases: Sequence[Lease], data: PartitionData, reporter: Reporter) -> None:
@@ -30,42 +30,44 @@ class Brought:
         self.reporter = reporter
 
 
-class Arrival(NamedTuple):
+class PendingBatch(NamedTuple):
     """Records that were acquired together."""
 
     topic: str
     lease: Lease
-    brought: Brought
+    fetched: FetchedPartition
 
-    def look(self) -> list[Batch]:
+    def verify(self) -> list[Batch]:
         """Checks them, and gives the batches that they are in.
 
         What nothing accounts for is given back. Another fetch may bring it whole, and the broker's delivery limit ends
         it if it stays broken.
         """
         lease = self.lease
-        found = self.brought.coverage.of(lease.first, lease.last, lease.delivery_count)
+        found = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
         for first, last in found.gaps:
             _decide(lease, first, last, GAP)
-        if found.doubtful:
+        if found.unverified:
             self._release(found)
-        lease.epochs = [(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in found.batches]
+        lease.leader_epochs = [
+            (batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in found.batches
+        ]
         return found.batches
 
-    def _release(self, found: Finding) -> None:
-        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in found.doubtful)
+    def _release(self, found: RangeContents) -> None:
+        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in found.unverified)
         if not released:
             return
-        spans = [f"{first} to {last}" for first, last in found.doubtful[:_NAMED]]
-        more = ", ..." if len(found.doubtful) > _NAMED else ""
+        spans = [f"{first} to {last}" for first, last in found.unverified[:_NAMED]]
+        more = ", ..." if len(found.unverified) > _NAMED else ""
         what = f"offsets {', '.join(spans)}{more} can't be verified: {found.why}"
         level = logging.ERROR if found.is_damaged else logging.WARNING
-        reporter, topic, partition = self.brought.reporter, self.topic, self.lease.partition[1]
-        offsets = found.doubtful[0][0], found.doubtful[-1][1]
+        reporter, topic, partition = self.fetched.reporter, self.topic, self.lease.partition[1]
+        offsets = found.unverified[0][0], found.unverified[-1][1]
         reporter.log.records(
             level, "can't be verified; released", topic, partition, released, *offsets, str(found.why)
         )
-        reporter.tell(Damaged(topic, partition, released, what))
+        reporter.report(Damaged(topic, partition, released, what))
 
 
 def _decide(lease: Lease, first: int, last: int, kind: int) -> int:

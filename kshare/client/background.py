@@ -31,7 +31,7 @@ class Background:
         self._run = run
         self._on_end = on_end
         self._stopping = anyio.Event()
-        self._news = anyio.Event()
+        self._started_or_ended = anyio.Event()
         """Set when it has started, or ended without."""
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope()
@@ -47,7 +47,7 @@ class Background:
         """Returns when it has started; raises what kept it from that."""
         self._spawn()
         try:
-            await self._news.wait()
+            await self._started_or_ended.wait()
         finally:
             if not self.is_started:
                 self._scope.cancel()
@@ -94,19 +94,19 @@ class Background:
         except anyio.get_cancelled_exc_class():  # the event loop ends
             raise
         except BaseException as error:
-            self._error = _alone(error)
+            self._error = _unwrapped(error)
         finally:
             self.is_over = True
-            self._news.set()
+            self._started_or_ended.set()
             self._ended.set()
             self._on_end()
 
     def _on_started(self) -> None:
         self.is_started = True
-        self._news.set()
+        self._started_or_ended.set()
 
 
-def _alone(error: BaseException) -> BaseException:
+def _unwrapped(error: BaseException) -> BaseException:
     """Task groups wrap what went wrong in them: users are told of it as it is."""
     while isinstance(error, BaseExceptionGroup):
         first, *others = error.exceptions

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kshare.client.deserialize import Deserializer, OnPoison
-from kshare.client.kafka_names import understand
+from kshare.client.kafka_names import parse_option
 from kshare.engine.events import Observer, OnSettled
 from kshare.engine.settings import MemberSettings
 from kshare.errors import ConfigError
@@ -19,7 +19,7 @@ from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
 
-MOST_BYTES = 64 * 1024 * 1024
+DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 _GIVEN_AS_FUNCTION = {"given as": "Callable[[bytes], Any] | None"}
 
 
@@ -47,7 +47,7 @@ class ConsumerConfig:
     max_records: int = 20_000
     """The maximum number of records held at once. The consumer holds fewer if your code processes fewer in a quarter of
     a second."""
-    max_bytes: int = MOST_BYTES
+    max_bytes: int = DEFAULT_MAX_BYTES
     """The maximum size of the records held at once, in bytes. No fetch asks for more than what is left of it. A larger
     batch is fetched alone, when nothing else is held."""
     renew_leases: bool = True
@@ -84,7 +84,7 @@ class ConsumerConfig:
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
-            for known, turned in understand(name, value, options, OPTIONS).items():
+            for known, turned in parse_option(name, value, options, OPTIONS).items():
                 if known in values:
                     raise ConfigError(f"{name}: {known} is given twice")
                 values[known] = turned

@@ -25,7 +25,7 @@ from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
-from kshare.client.streams import BatchStream, RecordStream, Shelf
+from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
@@ -40,19 +40,19 @@ log = logging.getLogger("kshare.client")
 
 TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
-Servers = str | Iterable[str] | None
-_STRETCH_S = 0.005
+BootstrapServers = str | Iterable[str] | None
+_BURST_S = 0.005
 
 
 class AsyncConsumer(Generic[RecordT_co]):
     """What `ShareConsumer` does."""
 
-    def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
+    def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
         self._settings = self.config.member_settings()
         self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
-        self._shelf = Shelf(self._offer)
+        self._inbox = Inbox(self._on_available)
         self._queue: list[object] = []
         """Those who wait for records, in the order they came."""
         self._background: Background | None = None
@@ -90,9 +90,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         if background is None:
             return
         background.stop()
-        self._shelf.clear()
+        self._inbox.clear()
         if self._holdings is not None:
-            self._holdings.arrived.send()
+            self._holdings.batch_available.send()
         await background.join()
 
     async def _live(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
@@ -103,16 +103,16 @@ class AsyncConsumer(Generic[RecordT_co]):
         with closing(self._reporter.log):
             async with reached(self._settings.net) as cluster:
                 holdings = Holdings(
-                    most=self.config.max_records,
-                    most_bytes=self.config.max_bytes,
-                    keeper=cluster.lease_keeper(
-                        renews=self.config.renew_leases, longest_s=self.config.max_lease_seconds
+                    max_records=self.config.max_records,
+                    max_bytes=self.config.max_bytes,
+                    lease_timers=cluster.lease_keeper(
+                        renews=self.config.renew_leases, max_lease_s=self.config.max_lease_seconds
                     ),
                     clock=loop_clock(),
                     reader=_reader(self.config, self._reporter),
                     can_renew=cluster.renews,
                     reporter=self._reporter,
-                    release_unattended=self._shelf.release_unattended,
+                    release_unattended=self._inbox.release_unattended,
                 )
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self._settings, cluster.pool, holdings.book, tasks)
@@ -134,7 +134,7 @@ class AsyncConsumer(Generic[RecordT_co]):
     def _on_end(self) -> None:
         """Whoever still waits has nothing to wait for."""
         if self._holdings is not None:
-            self._holdings.arrived.send()
+            self._holdings.batch_available.send()
             self._holdings.book.changed.send()
 
     def __aiter__(self) -> AsyncIterator[RecordT_co]:
@@ -143,13 +143,13 @@ class AsyncConsumer(Generic[RecordT_co]):
         Any number of tasks may loop over one consumer, each with its own `async for`: they share its records.
         """
         self._held()
-        stream = RecordStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
+        stream = RecordStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
     def batches(self) -> AsyncIterator[TypedBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
         self._held()
-        stream = BatchStream(source_of(self), self._shelf, is_implicit=self.config.is_implicit)
+        stream = BatchStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[TypedBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
@@ -160,21 +160,21 @@ class AsyncConsumer(Generic[RecordT_co]):
         respond within `request_timeout`.
         """
         book = self._held().book
-        is_clear = False
+        is_settled = False
         with book.commits.confirmation(self._member.leases) as confirmation:
-            self._member.speak()
+            self._member.flush()
             with anyio.move_on_after(self.config.request_timeout):
-                while not confirmation.is_clear:
+                while not confirmation.is_settled:
                     if self._member.failure:
                         raise self._member.failure
                     self._require_background()
                     await book.changed.wait()
-                is_clear = True
-            if not is_clear:
+                is_settled = True
+            if not is_settled:
                 raise RequestTimedOut(
                     "acknowledgements weren't confirmed in time; what became of them is open"
                 )
-        return confirmation.all_results(book.place_of)
+        return confirmation.all_results(book.topic_partition_of)
 
     @property
     def member_id(self) -> str:
@@ -204,18 +204,18 @@ class AsyncConsumer(Generic[RecordT_co]):
     @property
     def can_renew(self) -> bool:
         """Whether acquisition locks are renewed: needs Kafka 4.2 or later and `renew_leases`."""
-        return self._opened().book.keeper.can_renew
+        return self._opened().book.lease_timers.can_renew
 
     def set_max_records(self, records: int) -> None:
         """Replace the limit `max_records`. Records that are already held are kept."""
         check_max_records(records)
         self._held().set_most(records)
 
-    def _stretch(self) -> int:
+    def _burst_size(self) -> int:
         """How many records may go by before everything else has to run again; what has expired by now is lost."""
         holdings = self._held()
-        holdings.book.look_after_leases()
-        return holdings.pace.within(_STRETCH_S)
+        holdings.book.check_leases()
+        return holdings.processing_rate.within(_BURST_S)
 
     async def next_batch(self) -> TypedBatch[RecordT_co]:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
@@ -226,15 +226,15 @@ class AsyncConsumer(Generic[RecordT_co]):
         await self._in_turn(self._has_opened)
 
     def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
-        rest = self._shelf.next_rest()
+        rest = self._inbox.next_rest()
         return holdings.next_batch() if rest is None else rest
 
     def _has_opened(self, holdings: Holdings) -> bool | None:
-        if not self._shelf.has_opened:
+        if not self._inbox.has_opened:
             batch = holdings.next_batch()
             if batch is None:
                 return None
-            self._shelf.put(batch)
+            self._inbox.put(batch)
         return True
 
     async def _in_turn(self, take: Callable[[Holdings], TakenT | None]) -> TakenT:
@@ -249,32 +249,32 @@ class AsyncConsumer(Generic[RecordT_co]):
                 taken = self._take(take) if self._queue[0] is place else None
                 if taken is not None:
                     return taken
-                await self._arrival(holdings)
+                await self._wait_for_batch(holdings)
         finally:
             self._queue.remove(place)
             if self._queue:
-                holdings.arrived.send()
+                holdings.batch_available.send()
 
     def _take(self, take: Callable[[Holdings], TakenT | None]) -> TakenT | None:
         """What has expired meanwhile isn't there any more: whoever ran before us may have blocked the loop."""
         holdings = self._held()
-        self._shelf.give_back()
-        holdings.book.look_after_leases()
+        self._inbox.give_back()
+        holdings.book.check_leases()
         return take(holdings)
 
-    def _on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+    def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
-        self._opened().book.on_too_late(lease_of(batch), lost)
+        self._opened().book.on_lock_lost(lease_of(batch), lost)
 
-    def _offer(self) -> None:
+    def _on_available(self) -> None:
         """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""
-        if self._holdings is not None and self._holdings.askers and self._thread == get_ident():
-            self._holdings.arrived.send()
+        if self._holdings is not None and self._holdings.waiters and self._thread == get_ident():
+            self._holdings.batch_available.send()
 
-    async def _arrival(self, holdings: Holdings) -> None:
+    async def _wait_for_batch(self, holdings: Holdings) -> None:
         if self._member.failure:
             raise self._member.failure
-        await holdings.wait_for_arrival(self._member.speak)
+        await holdings.wait_for_batch(self._member.flush)
 
     def _held(self) -> Holdings:
         holdings = self._opened()
@@ -309,21 +309,23 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
 
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[KeyT, ValueT]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[ValueOptions[ValueT]]
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[KeyOptions[KeyT]]
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
-        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
+        def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...
 
 
 class ConsumerSource(NamedTuple):
@@ -331,13 +333,15 @@ class ConsumerSource(NamedTuple):
 
     next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
     open_batch: Callable[[], Coroutine[Any, Any, None]]
-    stretch: Callable[[], int]
-    on_too_late: Callable[[ShareBatch, list[tuple[int, int]]], None]
+    burst_size: Callable[[], int]
+    on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
     """For the loops of this consumer, and for `kshare.sync`."""
-    return ConsumerSource(consumer.next_batch, consumer._open_batch, consumer._stretch, consumer._on_too_late)
+    return ConsumerSource(
+        consumer.next_batch, consumer._open_batch, consumer._burst_size, consumer._on_lock_lost
+    )
 
 
 def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:

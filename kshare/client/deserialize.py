@@ -89,7 +89,7 @@ class Reader:
 
     def _poisoned(self, record: ShareRecord, part: str, error: Exception) -> None:
         failure = DeserializationFailed(record, part, error)
-        self._reporter.tell(Poisoned(record.topic, record.partition, record.offset, part))
+        self._reporter.report(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
             raise failure from error
         past = "rejected" if self.on_poison == "reject" else "released"

@@ -10,35 +10,35 @@ import math
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 
-from kshare.client.arrivals import Arrival, Brought
-from kshare.client.config import MOST_BYTES
-from kshare.client.record import Reads, ShareBatch, lease_of, set_can_renew
+from kshare.client.arrivals import FetchedPartition, PendingBatch
+from kshare.client.config import DEFAULT_MAX_BYTES
+from kshare.client.record import RecordReader, ShareBatch, lease_of, set_can_renew
 from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.net.clock import suspended_s
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.state.accepted import AcceptedMemory
-from kshare.state.lease import ACCEPT, RELEASE, Lease, Partition
-from kshare.state.leases import RENEW_AFTER, LeaseKeeper
-from kshare.state.pace import Pace
+from kshare.state.lease import ACCEPT, RELEASE, Lease, TopicIdPartition
+from kshare.state.lease_timers import RENEW_LOCK_AFTER, LeaseTimers
+from kshare.state.processing_rate import ProcessingRate
 from kshare.state.session import AckRange
+from kshare.state.unconfirmed_accepts import UnconfirmedAccepts
 
 
 class Holdings:
-    """`arrived` is sent whenever a batch could be handed out, or when nobody needs to wait for one any more."""
+    """`batch_available` is sent when a batch can be handed out, or when nobody needs to wait for one any more."""
 
     def __init__(
         self,
         *,
-        most: int,
-        keeper: LeaseKeeper,
+        max_records: int,
+        lease_timers: LeaseTimers,
         clock: Callable[[], float],
-        reader: Reads | None = None,
+        reader: RecordReader | None = None,
         can_renew: bool = True,
         reporter: Reporter | None = None,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
@@ -47,98 +47,104 @@ class Holdings:
         `release_unattended` releases what was opened by a loop that has ended, and is in nobody's hands; it says how
         many records these were.
         """
-        self.book = LeaseBook(self, keeper=keeper, clock=clock, reporter=reporter, suspended=suspended)
-        self.arrived = Signal()
-        self.pace = Pace(most)
-        self.memory = AcceptedMemory()
-        self.askers = 0
+        self.book = LeaseBook(
+            self, lease_timers=lease_timers, clock=clock, reporter=reporter, suspended=suspended
+        )
+        self.batch_available = Signal()
+        self.processing_rate = ProcessingRate(max_records)
+        self.memory = UnconfirmedAccepts()
+        self.waiters = 0
         """Tasks of the user's that wait for a batch."""
         self.skipped = 0
         """Records accepted before that came back and were accepted again, without reaching the user."""
         self._release_unattended = release_unattended
-        self._keeper = keeper
-        self._tally = self.book.tally
+        self._keeper = lease_timers
+        self._counter = self.book.counter
         self._reporter = self.book.reporter
         self._topics: Container[str] | None = None
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._is_stalled = False
         """The user doesn't come back before locks are over: what is fetched meanwhile costs deliveries, and goes back
         unseen."""
         self._lock_s = math.inf
         self._reader = reader
         self._can_renew = can_renew
-        self._waiting: deque[Arrival] = deque()
+        self._waiting: deque[PendingBatch] = deque()
 
     # --- what is wanted
 
     @property
-    def is_asked(self) -> bool:
+    def is_user_waiting(self) -> bool:
         """The user waits for more: whatever is undecided is in its hands."""
-        return self.askers > 0 and not self._waiting
+        return self.waiters > 0 and not self._waiting
 
     @property
     def wants_more(self) -> bool:
         if self._is_stalled or self._outlasts_locks:
-            return self.is_asked
-        wants = self.pace.wants(self._tally.undecided, is_waiting=self.is_asked)
+            return self.is_user_waiting
+        wants = self.processing_rate.wants(self._counter.undecided, is_waiting=self.is_user_waiting)
         return wants and self.bytes_left > 0
 
     @property
     def _outlasts_locks(self) -> bool:
         """One record takes the user longer than another may wait for it."""
-        rate = self.pace.rate
-        return 0 < rate * RENEW_AFTER * self._lock_s < 1
+        rate = self.processing_rate.rate
+        return 0 < rate * RENEW_LOCK_AFTER * self._lock_s < 1
 
     @property
     def bytes_left(self) -> int:
         """How many bytes of records may be held beside those that are."""
-        if not self._tally.undecided:
-            return self._most_bytes
-        return max(0, self._most_bytes - self._keeper.size_held(self._most_bytes))
+        if not self._counter.undecided:
+            return self._max_bytes
+        return max(0, self._max_bytes - self._keeper.bytes_held(self._max_bytes))
 
-    def room(self, brokers: int) -> int:
-        return self.pace.room(self._tally.undecided, brokers, is_waiting=self.is_asked)
+    def capacity(self, brokers: int) -> int:
+        return self.processing_rate.capacity(
+            self._counter.undecided, brokers, is_waiting=self.is_user_waiting
+        )
 
-    def room_in_bytes(self, brokers: int) -> int:
+    def capacity_in_bytes(self, brokers: int) -> int:
         return max(1, self.bytes_left // brokers)
 
     @property
-    def few(self) -> int:
-        return self.pace.few
+    def refill_at(self) -> int:
+        return self.processing_rate.refill_at
 
     @property
     def rate(self) -> float:
-        return self.pace.rate
+        return self.processing_rate.rate
 
     @property
-    def handed_at(self) -> float:
-        return self.pace.handed_at
+    def handed_out_at(self) -> float:
+        return self.processing_rate.handed_out_at
 
     # --- what the engine tells
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self._lock_s = lock_s or self._lock_s
-        brought = Brought(leases, data, self._reporter)
+        fetched = FetchedPartition(leases, data, self._reporter)
         for lease in leases:
-            arrival = Arrival(topic, lease, brought)
-            if self.memory and arrival.look():
+            pending = PendingBatch(topic, lease, fetched)
+            if self.memory and pending.verify():
                 self._accept_again(lease)
             if self._topics is not None and topic not in self._topics:
                 lease.decide_held(RELEASE)
             if lease.undecided:
-                self._waiting.append(arrival)
-                self.arrived.send()
+                self._waiting.append(pending)
+                self.batch_available.send()
 
     def _accept_again(self, lease: Lease) -> None:
         before = self.skipped
-        for first, last, epoch in lease.epochs:
+        for first, last, epoch in lease.leader_epochs:
             for span in self.memory.known(
                 lease.partition, epoch, max(first, lease.first), min(last, lease.last)
             ):
                 for offset in range(span.first, span.last + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
         if self.skipped > before:
-            self._reporter.tell(Skipped(*self.book.place_of(lease.partition), self.skipped - before))
+            self._reporter.report(
+                Skipped(*self.book.topic_partition_of(lease.partition), self.skipped - before)
+            )
 
     def on_renewing(self, lease: Lease) -> None:
         if self._release_unattended(lease):
@@ -161,69 +167,69 @@ class Holdings:
         for first, last, epoch in lease.accepted():
             self.memory.remember(lease.partition, epoch, first, last)
 
-    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
         if self.memory:
             for ack in ranges:
                 self.memory.confirm(partition, ack.first, ack.last)
 
     def on_session_ended(self) -> None:
-        self.pace.on_lost()
+        self.processing_rate.on_lost()
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.memory.forget_topic(topic_id)
 
     def on_failed(self) -> None:
-        self.arrived.send()
+        self.batch_available.send()
 
     # --- to the user
 
     def next_batch(self) -> ShareBatch | None:
         """The next that may still be handed out."""
         now = self.book.now()
-        self.pace.on_asked(now)
+        self.processing_rate.on_next_requested(now)
         self._is_stalled = False
         while self._waiting:
-            arrival = self._waiting.popleft()
+            pending = self._waiting.popleft()
             # What was given back or lost meanwhile needs no look.
-            batch = self._open(arrival) if arrival.lease.undecided else None
+            batch = self._open(pending) if pending.lease.undecided else None
             if batch is not None and len(batch) and self._keeper.hand_out(lease_of(batch), now):
-                self.pace.on_handed(len(batch), now)
+                self.processing_rate.on_handed_out(len(batch), now)
                 return batch
         return None
 
-    def _open(self, arrival: Arrival) -> ShareBatch | None:
+    def _open(self, pending: PendingBatch) -> ShareBatch | None:
         """None if there is nothing in it that can be handed out."""
-        batches = arrival.look()
+        batches = pending.verify()
         if not batches:
             return None
-        opened = ShareBatch(arrival.topic, arrival.lease, batches, self._reader)
+        opened = ShareBatch(pending.topic, pending.lease, batches, self._reader)
         set_can_renew(opened, self._can_renew)
         return opened
 
     def keep_only(self, topics: Container[str]) -> None:
         """What is of another topic isn't handed out from now on: it is given back, be it waiting or on its way."""
         self._topics = topics
-        for arrival in list(self._waiting):
-            if arrival.topic not in topics:
-                arrival.lease.decide_held(RELEASE)
-                self._waiting.remove(arrival)
+        for pending in list(self._waiting):
+            if pending.topic not in topics:
+                pending.lease.decide_held(RELEASE)
+                self._waiting.remove(pending)
 
     def stop_acquiring(self) -> None:
         """No more is asked for, whatever becomes of what is held; what nobody was given yet is given back."""
-        self.pace.most = 0
+        self.processing_rate.max_records = 0
         self.keep_only(())
 
     def set_most(self, records: int) -> None:
         """To be held from now on; what is held already stays."""
-        self.pace.most = records
+        self.processing_rate.max_records = records
         self.book.changed.send()
 
-    async def wait_for_arrival(self, ask: Callable[[], None]) -> None:
+    async def wait_for_batch(self, ask: Callable[[], None]) -> None:
         """Until there may be a batch; `ask` is called when it is known that the user waits for one."""
-        arrived = self.arrived.next()
-        self.askers += 1
+        batch_available = self.batch_available.next()
+        self.waiters += 1
         try:
             ask()
-            await arrived.wait()
+            await batch_available.wait()
         finally:
-            self.askers -= 1
+            self.waiters -= 1

@@ -22,7 +22,7 @@ _PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def understand(
+def parse_option(
     name: str, value: Any, given: Given, ours: Sequence[str], others: Sequence[str] = ()
 ) -> dict[str, Any]:
     """One option that a user wrote, in our names; of those that there aren't, `ours` are suggested, not `others`."""

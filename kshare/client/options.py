@@ -11,7 +11,7 @@ from typing import Any, Generic, Required, TypedDict
 from kshare.client.config import Acknowledgement, Acquire
 from kshare.client.deserialize import KeyT, OnPoison, ValueT
 from kshare.engine.events import Observer, OnSettled
-from kshare.net.settings import Mechanism, Token
+from kshare.net.settings import Mechanism, TokenProvider
 
 
 class ClientOptions(TypedDict, total=False):
@@ -50,7 +50,7 @@ class ClientOptions(TypedDict, total=False):
     """The user name, for PLAIN and SCRAM."""
     password: str | None
     """The password, for PLAIN and SCRAM."""
-    token: Token | None
+    token: TokenProvider | None
     """A function that returns a fresh token, for OAUTHBEARER. It may be async. If it isn't, it runs in a thread and may
     block."""
     kerberos_service_name: str

@@ -18,7 +18,7 @@ cdef class ShareBatch:
     cdef readonly list _batches, _spans
     cdef readonly object _reader
     cdef bint _is_part, _can_renew
-    cdef object _desk
+    cdef object _settlement_queue
 
     cpdef _settle(self, int64_t offset, int kind)
 
@@ -31,13 +31,13 @@ cpdef list lost_spans_of(ShareBatch batch, int64_t first, int64_t last)
 
 cpdef settle_held(ShareBatch batch, int kind)
 
-cpdef settle_through(ShareBatch batch, object desk)
+cpdef settle_through(ShareBatch batch, object settlement_queue)
 
 cpdef set_can_renew(ShareBatch batch, bint can_renew)
 
 
 @cython.final
-cdef class Handles:
+cdef class BatchIterator:
     cdef ShareBatch _batch
     cdef Lease _lease
     cdef object _reader, _kind

@@ -18,7 +18,7 @@ from kshare.protocol.uncopied import refuse_copy
 from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, SENT, Lease
 
 
-class Reads(Protocol):
+class RecordReader(Protocol):
     """Turns keys and values into the user's objects."""
 
     kind: type[ShareRecord]
@@ -29,7 +29,7 @@ class Reads(Protocol):
         ...
 
 
-class Settles(Protocol):
+class Settler(Protocol):
     """Takes decisions to where leases live."""
 
     def settle(self, lease: Lease, offset: int, kind: int) -> bool:
@@ -104,18 +104,29 @@ class ShareRecord(Record):
 class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
-    __slots__ = ("_batches", "_can_renew", "_desk", "_is_part", "_lease", "_reader", "_spans", "topic")
+    __slots__ = (
+        "_batches",
+        "_can_renew",
+        "_is_part",
+        "_lease",
+        "_reader",
+        "_settlement_queue",
+        "_spans",
+        "topic",
+    )
 
-    def __init__(self, topic: str, lease: Lease, batches: list[Batch], reader: Reads | None = None) -> None:
+    def __init__(
+        self, topic: str, lease: Lease, batches: list[Batch], reader: RecordReader | None = None
+    ) -> None:
         self.topic = topic
         self._lease = lease
         self._batches = batches
         self._reader = reader
-        self._desk: Settles | None = None
+        self._settlement_queue: Settler | None = None
         """Takes decisions in the place of the lease: for users in another thread."""
         self._can_renew = True
         """Whether the broker knows how."""
-        self._spans = held_spans(lease)
+        self._spans = held_ranges(lease)
         """What was there to be handed out: first and last offset of each stretch."""
         self._is_part = False
         """Others of its lease were handed out apart from it."""
@@ -136,9 +147,9 @@ class ShareBatch:
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self._spans)
 
-    def __iter__(self) -> Handles:
+    def __iter__(self) -> BatchIterator:
         """Iterate over the records that are still held. Records whose lock was lost are left out."""
-        return Handles(self)
+        return BatchIterator(self)
 
     def values(self) -> list[bytes | None]:
         """The values of all records, as the producer sent them, without making record objects.
@@ -180,14 +191,14 @@ class ShareBatch:
 
     def _settle(self, offset: int, kind: int) -> None:
         """One record; AcknowledgeError when it is too late."""
-        if self._desk is None:
+        if self._settlement_queue is None:
             is_settled = self._lease.decide(offset, kind)
         else:
-            is_settled = self._desk.settle(self._lease, offset, kind)
+            is_settled = self._settlement_queue.settle(self._lease, offset, kind)
         if not is_settled:
             lost = self._lost_spans(offset, offset)
             raise (
-                self._too_late(lost)
+                self._lock_lost_error(lost)
                 if lost
                 else AcknowledgeError(
                     f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
@@ -203,10 +214,10 @@ class ShareBatch:
             for first, last in self._spans if kind != RENEW else ():
                 for offset in range(first, last + 1):
                     self._lease.decide_if_held(offset, kind)
-        elif self._desk is None:
+        elif self._settlement_queue is None:
             self._lease.decide_held(kind)
         else:
-            self._desk.settle_all(self._lease, kind)
+            self._settlement_queue.settle_all(self._lease, kind)
 
     @property
     def is_held(self) -> bool:
@@ -232,14 +243,14 @@ class ShareBatch:
             lost += self._lost_spans(first, last)
         self._settle_held(kind)
         if lost:
-            raise self._too_late(lost)
+            raise self._lock_lost_error(lost)
 
-    def _too_late(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
+    def _lock_lost_error(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
-        why = self._lease.why_lost or (
+        why = self._lease.loss_reason or (
             "it ran out, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
-        self._lease.is_loss_told = True
+        self._lease.is_loss_reported = True
         return AcknowledgeError(
             f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why})"
         )
@@ -255,7 +266,7 @@ class ShareBatch:
         if not held:
             return None
         rest = ShareBatch(self.topic, lease, self._batches, self._reader)
-        rest._desk, rest._can_renew = self._desk, self._can_renew
+        rest._settlement_queue, rest._can_renew = self._settlement_queue, self._can_renew
         rest._spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
         self._spans = [(first, min(last, offset)) for first, last in self._spans if first <= offset]
         self._is_part = rest._is_part = True
@@ -271,7 +282,7 @@ class ShareBatch:
         return f"ShareBatch({self.topic}[{self.partition}]@{first}..{last})"
 
 
-class Handles:
+class BatchIterator:
     """A walk over the batch's records that are still held.
 
     A record that nobody knows any more becomes the next one but one: to make each anew took as long as to read it.
@@ -302,7 +313,7 @@ class Handles:
         """The last offset that was looked at."""
         self._before: ShareRecord | None = None
 
-    def __iter__(self) -> Handles:
+    def __iter__(self) -> BatchIterator:
         return self
 
     def __reduce__(self) -> NoReturn:
@@ -369,7 +380,7 @@ class Handles:
         return self._walk
 
 
-def held_spans(lease: Lease) -> list[tuple[int, int]]:
+def held_ranges(lease: Lease) -> list[tuple[int, int]]:
     """First and last offset of every stretch that is undecided."""
     return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
 
@@ -394,9 +405,9 @@ def settle_held(batch: ShareBatch, kind: int) -> None:
     batch._settle_held(kind)
 
 
-def settle_through(batch: ShareBatch, desk: Settles) -> None:
+def settle_through(batch: ShareBatch, settlement_queue: Settler) -> None:
     """Decisions go there from now on: for users in another thread."""
-    batch._desk = desk
+    batch._settlement_queue = settlement_queue
 
 
 def set_can_renew(batch: ShareBatch, can_renew: bool) -> None:

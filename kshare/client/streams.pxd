@@ -4,18 +4,18 @@ cimport cython
 cimport kshare.fast.coarse_clock as coarse_clock
 cimport kshare.fast.current_task as current_task
 cimport kshare.fast.await_slots as await_slots
-from kshare.fast.awaiting cimport NextRecord, Records
+from kshare.fast.awaiting cimport NextRecord, RecordIterator
 from kshare.fast.left_loops cimport Loop
-from kshare.client.record cimport Handles, ShareBatch, ShareRecord
+from kshare.client.record cimport BatchIterator, ShareBatch, ShareRecord
 
 
 @cython.final
-cdef class Shelf:
+cdef class Inbox:
     cdef list _opened, _left, _unattended
-    cdef object _offer
+    cdef object _on_available
     cdef Py_ssize_t _loops
 
-    @cython.locals(handles=Handles)
+    @cython.locals(iterator=BatchIterator)
     cpdef ShareRecord next_held(self)
 
     cpdef give_back(self)
@@ -24,23 +24,23 @@ cdef class Shelf:
 @cython.final
 cdef class BatchStream(Loop):
     cdef object _source, _task
-    cdef bint _is_implicit, _is_asked
-    cdef Shelf _shelf
-    cdef ShareBatch _in_hand
+    cdef bint _is_implicit, _is_waiting
+    cdef Inbox _inbox
+    cdef ShareBatch _current
 
 
-cdef class RecordStream(Records):
+cdef class RecordStream(RecordIterator):
     cdef object _source, _task
-    cdef bint _is_implicit, _is_asked
-    cdef ShareRecord _in_hand
-    cdef Shelf _shelf
+    cdef bint _is_implicit, _is_waiting
+    cdef ShareRecord _current
+    cdef Inbox _inbox
     cdef Py_ssize_t _left
     cdef long long _until
 
     cpdef object take(self, object task)
 
     @cython.locals(record=ShareRecord)
-    cdef _put_down(self, object task)
+    cdef _accept_current(self, object task)
 
     @cython.locals(lost=list)
     cdef _on_settled_before(self, ShareRecord record)

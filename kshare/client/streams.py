@@ -20,17 +20,17 @@ from anyio.lowlevel import checkpoint
 import kshare.fast.await_slots as await_slots
 import kshare.fast.coarse_clock as coarse_clock
 import kshare.fast.current_task as current_task
-from kshare.client.record import Handles, ShareBatch, ShareRecord
+from kshare.client.record import BatchIterator, ShareBatch, ShareRecord
 from kshare.errors import KshareError
-from kshare.fast.awaiting import NextRecord, Records
+from kshare.fast.awaiting import NextRecord, RecordIterator
 from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
-_LONGEST_STRETCH_MS = 50
+_MAX_BURST_MS = 50
 """However few records went by: the user's code has held the loop up, and locks may be over meanwhile."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Where batches come from."""
 
     async def next_batch(self) -> ShareBatch:
@@ -41,14 +41,14 @@ class Source(Protocol):
         """Until there are records on the shelf; lets everybody else run, too."""
         ...
 
-    def stretch(self) -> int:
+    def burst_size(self) -> int:
         """How many records may be handed out before everybody else has to run again.
 
         What has expired by now isn't among them.
         """
         ...
 
-    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+    def on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop came back for the next, but the locks of these offsets were lost meanwhile."""
         ...
 
@@ -56,16 +56,16 @@ class Source(Protocol):
 class BatchStream(Loop):
     """Batch by batch."""
 
-    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_shelf", "_source", "_task")
+    __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_source", "_task")
 
-    def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
-        shelf.give_back()
+    def __init__(self, source: BatchSource, inbox: Inbox, *, is_implicit: bool) -> None:
+        inbox.give_back()
         self._source = source
-        self._shelf = shelf
+        self._inbox = inbox
         self._is_implicit = is_implicit
-        self._in_hand: ShareBatch | None = None
+        self._current: ShareBatch | None = None
         self._task: object = None
-        self._is_asked = False
+        self._is_waiting = False
 
     def __aiter__(self) -> Self:
         return self
@@ -76,52 +76,52 @@ class BatchStream(Loop):
     async def _next(self, task: object) -> ShareBatch:
         if not self._is_implicit:
             return await self._source.next_batch()
-        if self._is_asked:
+        if self._is_waiting:
             raise shared("it waits for another task already")
-        self._is_asked = True
+        self._is_waiting = True
         try:
-            self._put_down(task)
+            self._accept_current(task)
             batch = await self._source.next_batch()
         finally:
-            self._is_asked = False
-        self._in_hand, self._task = batch, task
+            self._is_waiting = False
+        self._current, self._task = batch, task
         return batch
 
-    def _put_down(self, task: object) -> None:
-        batch = self._in_hand
+    def _accept_current(self, task: object) -> None:
+        batch = self._current
         if batch is None:
             return
         if task is not self._task and batch.is_held:
             raise shared(f"{batch!r} isn't settled, and another task works on it")
-        self._in_hand = None
+        self._current = None
         lost: list[tuple[int, int]] = []
         for first, last in batch._spans:
             lost += batch._lost_spans(first, last)
         batch._settle_held(ACCEPT)
         if lost:
-            self._source.on_too_late(batch, lost)
+            self._source.on_lock_lost(batch, lost)
 
     def _on_left(self) -> None:
-        if self._in_hand is not None:
-            self._shelf.leave(self._in_hand)
+        if self._current is not None:
+            self._inbox.abandon(self._current)
 
 
-class Shelf:
+class Inbox:
     """What all loops of a consumer share: batches that one of them opened, and what those that ended had in hand.
 
-    `offer` is called when something becomes available here, for those that wait.
+    `on_available` is called when something becomes available here, for those that wait.
     """
 
-    __slots__ = ("_left", "_loops", "_offer", "_opened", "_unattended")
+    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_unattended")
 
-    def __init__(self, offer: Callable[[], None]) -> None:
+    def __init__(self, on_available: Callable[[], None]) -> None:
         self._loops = 0
         """Record loops that haven't ended."""
-        self._unattended: list[Handles] = []
+        self._unattended: list[BatchIterator] = []
         """Opened batches whose lock was renewed while there was no loop."""
-        self._opened: list[Handles] = []
+        self._opened: list[BatchIterator] = []
         self._left: list[ShareBatch | ShareRecord] = []
-        self._offer = offer
+        self._on_available = on_available
 
     def give_back(self) -> None:
         """Somebody asks for records: the loops that were left won't come back for what they had in hand."""
@@ -132,15 +132,15 @@ class Shelf:
             else:
                 one.batch._lease.decide_if_held(one.offset, RELEASE)
 
-    def leave(self, in_hand: ShareBatch | ShareRecord) -> None:
+    def abandon(self, unfinished: ShareBatch | ShareRecord) -> None:
         """Not given back at once: who has taken a single record by `anext` may still settle it."""
-        self._left.append(in_hand)
-        self._offer()
+        self._left.append(unfinished)
+        self._on_available()
 
     def put(self, batch: ShareBatch) -> None:
-        self._opened.append(Handles(batch))
+        self._opened.append(BatchIterator(batch))
         if len(batch) > 1:
-            self._offer()
+            self._on_available()
 
     @property
     def has_opened(self) -> bool:
@@ -148,12 +148,12 @@ class Shelf:
 
     def next_held(self) -> ShareRecord | None:
         while self._opened:
-            handles = self._opened[0]
-            record = handles.next_held()
+            iterator = self._opened[0]
+            record = iterator.next_held()
             if record is not None:
                 return record
             # Others may have taken it away meanwhile.
-            if self._opened and self._opened[0] is handles:
+            if self._opened and self._opened[0] is iterator:
                 del self._opened[0]
         return None
 
@@ -178,15 +178,15 @@ class Shelf:
         Not the first time, since whoever takes single records by `anext` begins a loop for each.
         """
         released = 0
-        for handles in list(self._opened) if self._loops == 0 else ():
-            if not handles.is_of(lease):
+        for iterator in list(self._opened) if self._loops == 0 else ():
+            if not iterator.is_of(lease):
                 continue
-            if handles not in self._unattended:
-                self._unattended.append(handles)
+            if iterator not in self._unattended:
+                self._unattended.append(iterator)
                 continue
-            self._unattended.remove(handles)
-            self._opened.remove(handles)
-            rest = handles.rest()
+            self._unattended.remove(iterator)
+            self._opened.remove(iterator)
+            rest = iterator.rest()
             if rest is not None:
                 released += len(rest)
                 rest._settle_held(RELEASE)
@@ -198,36 +198,36 @@ class Shelf:
         self._unattended.clear()
 
 
-class RecordStream(Records):
+class RecordStream(RecordIterator):
     """Record by record."""
 
-    __slots__ = ("_in_hand", "_is_asked", "_is_implicit", "_left", "_shelf", "_source", "_task", "_until")
+    __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_left", "_source", "_task", "_until")
 
-    def __init__(self, source: Source, shelf: Shelf, *, is_implicit: bool) -> None:
+    def __init__(self, source: BatchSource, inbox: Inbox, *, is_implicit: bool) -> None:
         super().__init__()
-        shelf.give_back()
-        shelf.begin_loop()
+        inbox.give_back()
+        inbox.begin_loop()
         self._source = source
-        self._shelf = shelf
+        self._inbox = inbox
         self._is_implicit = is_implicit
-        self._in_hand: ShareRecord | None = None
+        self._current: ShareRecord | None = None
         self._task: object = None
         """Whose hand that is."""
-        self._is_asked = False
+        self._is_waiting = False
         """A task waits for the next."""
         self._left = 0
         self._until = 0
         """When this stretch ends, though there may be records left of it."""
 
     def take(self, task: object) -> ShareRecord | None:
-        if self._left == 0 or self._is_asked or coarse_clock.coarse_ms() > self._until:
+        if self._left == 0 or self._is_waiting or coarse_clock.coarse_ms() > self._until:
             return None
         if self._is_implicit:
-            self._put_down(task)
+            self._accept_current(task)
         self._left -= 1
-        record = self._shelf.next_held()
+        record = self._inbox.next_held()
         if self._is_implicit:
-            self._in_hand = record
+            self._current = record
             if task is not self._task:
                 self._task = task
         return record
@@ -235,37 +235,37 @@ class RecordStream(Records):
     async def wait(self, task: object) -> ShareRecord:
         if not self._is_implicit:
             return await self._next()
-        if self._is_asked:
+        if self._is_waiting:
             raise shared("it waits for another task already")
-        self._is_asked = True
+        self._is_waiting = True
         try:
-            self._put_down(task)
+            self._accept_current(task)
             record = await self._next()
         finally:
-            self._is_asked = False
-        self._in_hand = record
+            self._is_waiting = False
+        self._current = record
         self._task = task
         return record
 
     async def _next(self) -> ShareRecord:
-        self._shelf.give_back()
+        self._inbox.give_back()
         if self._left == 0 or coarse_clock.coarse_ms() > self._until:
             await checkpoint()
-            self._left = self._source.stretch()
-            self._until = coarse_clock.coarse_ms() + _LONGEST_STRETCH_MS
+            self._left = self._source.burst_size()
+            self._until = coarse_clock.coarse_ms() + _MAX_BURST_MS
         self._left -= 1
-        record = self._shelf.next_held()
+        record = self._inbox.next_held()
         while record is None:
             await self._source.open_batch()
-            record = self._shelf.next_held()
+            record = self._inbox.next_held()
         return record
 
-    def _put_down(self, task: object) -> None:
-        record = self._in_hand
+    def _accept_current(self, task: object) -> None:
+        record = self._current
         if record is not None:
             if task is not self._task and record.batch._lease.is_held(record.offset):
                 raise shared(f"{record!r} isn't settled, and another task works on it")
-            self._in_hand = None
+            self._current = None
             if not record.batch._lease.decide_if_held(record.offset, ACCEPT):
                 self._on_settled_before(record)
 
@@ -273,12 +273,12 @@ class RecordStream(Records):
         """By the user's own word, or lost."""
         lost = record.batch._lost_spans(record.offset, record.offset)
         if lost:
-            self._source.on_too_late(record.batch, lost)
+            self._source.on_lock_lost(record.batch, lost)
 
     def _on_left(self) -> None:
-        self._shelf.end_loop()
-        if self._in_hand is not None:
-            self._shelf.leave(self._in_hand)
+        self._inbox.end_loop()
+        if self._current is not None:
+            self._inbox.abandon(self._current)
 
 
 def shared(why: str) -> KshareError:

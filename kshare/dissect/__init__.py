@@ -6,24 +6,24 @@ frames are shown up to the break, with the reason.
 
 from __future__ import annotations
 
-from .doors import (
+from .entry_points import (
     dissect_message,
     dissect_records,
     dissect_request,
     dissect_response,
     dissect_versioned,
 )
-from .kafka_json import as_json
-from .spans import Dissection, Problem, Span
+from .kafka_json import dissection_json
+from .spans import ByteSpan, Dissection, DissectionProblem
 
 __all__ = [
+    "ByteSpan",
     "Dissection",
-    "Problem",
-    "Span",
-    "as_json",
+    "DissectionProblem",
     "dissect_message",
     "dissect_records",
     "dissect_request",
     "dissect_response",
     "dissect_versioned",
+    "dissection_json",
 ]

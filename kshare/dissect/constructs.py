@@ -12,11 +12,11 @@ from typing import Any
 
 from construct import Adapter, Bytes, Construct, FormatField, StreamError, Subconstruct
 
-from .meaning import Explain
-from .tape import BreakError, Tape, amount
+from .span_reader import BreakError, SpanReader, amount
+from .value_notes import Explain
 
 
-class Mark(Subconstruct):  # type: ignore[misc]
+class SpanConstruct(Subconstruct):  # type: ignore[misc]
     """A value that fills one span."""
 
     def __init__(self, subcon: Construct, kind: str, about: str = "", explain: Explain | None = None) -> None:
@@ -25,13 +25,13 @@ class Mark(Subconstruct):  # type: ignore[misc]
         self.about = about
         self.explain = explain
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> Any:
-        start = tape.position
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> Any:
+        start = reader.position
         try:
-            value = self.subcon._parsereport(tape, context, path)
+            value = self.subcon._parsereport(reader, context, path)
         except StreamError:
-            raise tape.short_of(self.subcon.sizeof(), path, start) from None
-        tape.mark(path, self.kind, start, value, self.explain(value) if self.explain else "", self.about)
+            raise reader.short_of(self.subcon.sizeof(), path, start) from None
+        reader.mark(path, self.kind, start, value, self.explain(value) if self.explain else "", self.about)
         return value
 
 
@@ -42,11 +42,11 @@ class Named(Subconstruct):  # type: ignore[misc]
         super().__init__(subcon)
         self.name = name
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> Any:
-        return self.subcon._parsereport(tape, context, f"{path}.{self.name}" if path else self.name)
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> Any:
+        return self.subcon._parsereport(reader, context, f"{path}.{self.name}" if path else self.name)
 
 
-class Truth(Adapter):  # type: ignore[misc]
+class Boolean(Adapter):  # type: ignore[misc]
     def _decode(self, obj: int, context: Any, path: str) -> bool:
         return obj != 0
 
@@ -67,21 +67,21 @@ class Varint(Construct):  # type: ignore[misc]
         self.signed = signed
         self.most = -(-bits // 7)
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> int:
-        start = tape.position
-        limit = min(tape.end, start + self.most)
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> int:
+        start = reader.position
+        limit = min(reader.end, start + self.most)
         value = shift = 0
         for position in range(start, limit):
-            byte = tape.data[position]
+            byte = reader.data[position]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if value >> self.bits:
                     raise BreakError(path, start, f"a varint of more than {self.bits} bits")
-                tape.position = position + 1
+                reader.position = position + 1
                 return (value >> 1) ^ -(value & 1) if self.signed else value
             shift += 7
-        if limit == tape.end and limit - start < self.most:
-            raise tape.short_of(limit - start + 1, path, start)
+        if limit == reader.end and limit - start < self.most:
+            raise reader.short_of(limit - start + 1, path, start)
         raise BreakError(path, start, f"a varint of more than {self.most} bytes")
 
 
@@ -95,7 +95,7 @@ INTEGERS = {
 }
 FIXED: dict[str, Construct] = {
     **INTEGERS,
-    "bool": Truth(INTEGERS["int8"]),
+    "bool": Boolean(INTEGERS["int8"]),
     "float64": FormatField(">", "d"),
     "uuid": KafkaUuid(Bytes(16)),
 }
@@ -115,27 +115,27 @@ class Length(Subconstruct):  # type: ignore[misc]
         self.is_nullable = is_nullable
         self.kind = kind
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> int | None:
-        start = tape.position
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> int | None:
+        start = reader.position
         path = f"{path}.{self.kind}"
         try:
-            stored: int = self.subcon._parsereport(tape, context, path)
+            stored: int = self.subcon._parsereport(reader, context, path)
         except StreamError:
-            raise tape.short_of(self.subcon.sizeof(), path, start) from None
+            raise reader.short_of(self.subcon.sizeof(), path, start) from None
         value = stored - self.surplus
         if value < -1:
-            tape.position = start
+            reader.position = start
             raise BreakError(path, start, f"a {self.kind} of {value}")
         note = "null" if value == -1 else f"stored as {stored}" if self.surplus else ""
-        span = tape.mark(path, self.kind, start, None if value == -1 else value, note)
+        span = reader.mark(path, self.kind, start, None if value == -1 else value, note)
         if value >= 0:
             return value
         if not self.is_nullable:
-            tape.complain(span, "null, which this field can't be")
+            reader.add_problem(span, "null, which this field can't be")
         return None
 
 
-class Content(Construct):  # type: ignore[misc]
+class SizedBytes(Construct):  # type: ignore[misc]
     """A length and as many bytes."""
 
     kind = "bytes"
@@ -145,32 +145,32 @@ class Content(Construct):  # type: ignore[misc]
         self.length = length
         self.about = about
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> None:
-        tape.open(path, self.kind, self.about)
-        size = self.length._parsereport(tape, context, path)
-        tape.close(None if size is None else self.content(tape, context, path, size))
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> None:
+        reader.open(path, self.kind, self.about)
+        size = self.length._parsereport(reader, context, path)
+        reader.close(None if size is None else self.content(reader, context, path, size))
 
-    def content(self, tape: Tape, context: Any, path: str, size: int) -> object:
-        start = tape.position
-        raw = tape.take(size, path)
+    def content(self, reader: SpanReader, context: Any, path: str, size: int) -> object:
+        start = reader.position
+        raw = reader.take(size, path)
         if size:
-            tape.mark(path, self.kind, start, raw, "", self.about)
+            reader.mark(path, self.kind, start, raw, "", self.about)
         return raw
 
 
-class Text(Content):
+class Text(SizedBytes):
     """UTF-8. Bytes that aren't are shown escaped, and complained about."""
 
     kind = "string"
 
-    def content(self, tape: Tape, context: Any, path: str, size: int) -> object:
-        start = tape.position
-        raw = bytes(tape.take(size, path))
+    def content(self, reader: SpanReader, context: Any, path: str, size: int) -> object:
+        start = reader.position
+        raw = bytes(reader.take(size, path))
         text = raw.decode(errors="backslashreplace")
         if size:
-            span = tape.mark(path, self.kind, start, text, "", self.about)
+            span = reader.mark(path, self.kind, start, text, "", self.about)
             if text.encode() != raw:
-                tape.complain(span, "not UTF-8")
+                reader.add_problem(span, "not UTF-8")
         return text
 
 
@@ -183,27 +183,29 @@ class Fields(Construct):  # type: ignore[misc]
         self.fields = fields if tags is None else [*fields, tags]
         self.about = about
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> None:
-        tape.open(path, self.kind, self.about)
-        self.inside(tape, context, path)
-        tape.close()
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> None:
+        reader.open(path, self.kind, self.about)
+        self.inside(reader, context, path)
+        reader.close()
 
-    def inside(self, tape: Tape, context: Any, path: str) -> None:
+    def inside(self, reader: SpanReader, context: Any, path: str) -> None:
         for one in self.fields:
-            one._parsereport(tape, context, path)
+            one._parsereport(reader, context, path)
 
 
 class NullableFields(Fields):
     """A struct behind a byte that says whether it is there."""
 
-    presence = Mark(INTEGERS["int8"], "presence", explain=lambda marker: "null" if marker < 0 else "there")
+    presence = SpanConstruct(
+        INTEGERS["int8"], "presence", explain=lambda marker: "null" if marker < 0 else "there"
+    )
 
-    def inside(self, tape: Tape, context: Any, path: str) -> None:
-        if self.presence._parsereport(tape, context, f"{path}.presence") >= 0:
-            super().inside(tape, context, path)
+    def inside(self, reader: SpanReader, context: Any, path: str) -> None:
+        if self.presence._parsereport(reader, context, f"{path}.presence") >= 0:
+            super().inside(reader, context, path)
 
 
-class Many(Subconstruct):  # type: ignore[misc]
+class Array(Subconstruct):  # type: ignore[misc]
     """An array: a count and as many items. Its value is the count."""
 
     def __init__(self, kind: str, count: Length, subcon: Construct, about: str = "") -> None:
@@ -212,24 +214,24 @@ class Many(Subconstruct):  # type: ignore[misc]
         self.count = count
         self.about = about
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> None:
-        tape.open(path, self.kind, self.about)
-        count = self.count._parsereport(tape, context, path)
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> None:
+        reader.open(path, self.kind, self.about)
+        count = self.count._parsereport(reader, context, path)
         if count is not None:
-            expect_items(tape, path, count)
+            expect_items(reader, path, count)
             for i in range(count):
-                self.subcon._parsereport(tape, context, f"{path}[{i}]")
-        tape.close(count)
+                self.subcon._parsereport(reader, context, f"{path}[{i}]")
+        reader.close(count)
 
 
-def expect_items(tape: Tape, path: str, count: int) -> None:
+def expect_items(reader: SpanReader, path: str, count: int) -> None:
     """Each item takes a byte at least, so a count beyond the bytes that are left needs no further look.
 
     Unless bytes are known to be missing: then what is there is read as far as it goes.
     """
-    if count > tape.left and not tape.shortage:
-        reason = f"{amount(count, 'item')} announced, {amount(tape.left, 'byte')} left"
-        raise BreakError(path, tape.position, reason)
+    if count > reader.left and not reader.shortage:
+        reason = f"{amount(count, 'item')} announced, {amount(reader.left, 'byte')} left"
+        raise BreakError(path, reader.position, reason)
 
 
 class Tags(Construct):  # type: ignore[misc]
@@ -238,43 +240,45 @@ class Tags(Construct):  # type: ignore[misc]
     def __init__(self, known: dict[int, Construct]) -> None:
         super().__init__()
         self.known = known
-        self.count = Mark(UNSIGNED_VARINT, "count")
-        self.number = Mark(UNSIGNED_VARINT, "tag")
-        self.size = Mark(UNSIGNED_VARINT, "size")
+        self.count = SpanConstruct(UNSIGNED_VARINT, "count")
+        self.number = SpanConstruct(UNSIGNED_VARINT, "tag")
+        self.size = SpanConstruct(UNSIGNED_VARINT, "size")
 
-    def _parse(self, tape: Tape, context: Any, path: str) -> None:
+    def _parse(self, reader: SpanReader, context: Any, path: str) -> None:
         tags = f"{path}.tags" if path else "tags"
-        tape.open(tags, "tags")
-        count: int = self.count._parsereport(tape, context, f"{tags}.count")
-        expect_items(tape, tags, count)
+        reader.open(tags, "tags")
+        count: int = self.count._parsereport(reader, context, f"{tags}.count")
+        expect_items(reader, tags, count)
         last = -1
         for i in range(count):
-            last = self.one(tape, context, path, f"{tags}[{i}]", last)
-        tape.close(count)
+            last = self.one(reader, context, path, f"{tags}[{i}]", last)
+        reader.close(count)
 
-    def one(self, tape: Tape, context: Any, path: str, tag: str, last: int) -> int:
-        start = tape.position
-        tape.open(tag, "tagged field")
-        number: int = self.number._parsereport(tape, context, f"{tag}.number")
+    def one(self, reader: SpanReader, context: Any, path: str, tag: str, last: int) -> int:
+        start = reader.position
+        reader.open(tag, "tagged field")
+        number: int = self.number._parsereport(reader, context, f"{tag}.number")
         if number <= last:
             raise BreakError(f"{tag}.number", start, f"tag {number} after tag {last}: tags must ascend")
-        size: int = self.size._parsereport(tape, context, f"{tag}.size")
+        size: int = self.size._parsereport(reader, context, f"{tag}.size")
         if number in self.known:
-            self.within(tape, context, path, tag, size, self.known[number])
+            self.within(reader, context, path, tag, size, self.known[number])
         else:
-            start = tape.position
-            raw = tape.take(size, f"{tag}.content")
-            tape.mark(f"{tag}.content", "unknown tagged field", start, raw)
-        tape.close(number)
+            start = reader.position
+            raw = reader.take(size, f"{tag}.content")
+            reader.mark(f"{tag}.content", "unknown tagged field", start, raw)
+        reader.close(number)
         return number
 
-    def within(self, tape: Tape, context: Any, path: str, tag: str, size: int, known: Construct) -> None:
+    def within(
+        self, reader: SpanReader, context: Any, path: str, tag: str, size: int, known: Construct
+    ) -> None:
         """A known field must take exactly the bytes that its tag announces."""
-        if size > tape.left:
-            raise tape.short_of(size, f"{tag}.content", tape.position)
-        outer, tape.end = tape.end, tape.position + size
-        known._parsereport(tape, context, path)
-        if tape.left:
-            reason = f"{size} announced, the field takes {size - tape.left}"
-            raise BreakError(f"{tag}.size", tape.position, reason)
-        tape.end = outer
+        if size > reader.left:
+            raise reader.short_of(size, f"{tag}.content", reader.position)
+        outer, reader.end = reader.end, reader.position + size
+        known._parsereport(reader, context, path)
+        if reader.left:
+            reason = f"{size} announced, the field takes {size - reader.left}"
+            raise BreakError(f"{tag}.size", reader.position, reason)
+        reader.end = outer

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from .spans import Dissection, Span
+from .spans import ByteSpan, Dissection
 from .table import Default, Field, message, within
 
 _ZEROS = {"bool": False, "float64": 0.0, "string": "", "bytes": "", "uuid": "A" * 22}
 
 
-def as_json(dissection: Dissection) -> dict[str, Any]:
+def dissection_json(dissection: Dissection) -> dict[str, Any]:
     """The body's fields by name; empty when reading broke before the body, or there is none."""
     if dissection.body is None or dissection.version is None or not dissection.message:
         return {}
@@ -23,7 +23,7 @@ def as_json(dissection: Dissection) -> dict[str, Any]:
     return _struct(table.fields, dissection.version, dissection.body)
 
 
-def _struct(fields: tuple[Field, ...], version: int, span: Span) -> dict[str, Any]:
+def _struct(fields: tuple[Field, ...], version: int, span: ByteSpan) -> dict[str, Any]:
     parts = {part.name: part for part in _fields_of(span)}
     form: dict[str, Any] = {}
     for field in fields:
@@ -36,7 +36,7 @@ def _struct(fields: tuple[Field, ...], version: int, span: Span) -> dict[str, An
     return form
 
 
-def _fields_of(span: Span) -> list[Span]:
+def _fields_of(span: ByteSpan) -> list[ByteSpan]:
     """The parts of a struct, with the known tagged fields lifted out of its tags."""
     fields = []
     for part in span.parts:
@@ -48,12 +48,12 @@ def _fields_of(span: Span) -> list[Span]:
     return fields
 
 
-def _is_shown(span: Span) -> bool:
+def _is_shown(span: ByteSpan) -> bool:
     """What was read only in part is shown if its parts can be: structs and arrays."""
     return span.is_complete or any(part.kind not in ("count", "length", "presence") for part in span.parts)
 
 
-def _value(field: Field, version: int, span: Span) -> Any:
+def _value(field: Field, version: int, span: ByteSpan) -> Any:
     if not field.type.startswith("[]"):
         return _single(field, version, span)
     if span.is_complete and span.value is None:
@@ -62,7 +62,7 @@ def _value(field: Field, version: int, span: Span) -> Any:
     return [_single(field, version, item) for item in items if _is_shown(item)]
 
 
-def _single(field: Field, version: int, span: Span) -> Any:
+def _single(field: Field, version: int, span: ByteSpan) -> Any:
     if field.struct is not None:
         first = span.parts[0] if span.parts else None
         is_null = (

@@ -9,23 +9,23 @@ from functools import lru_cache
 
 from construct import Construct
 
-from .batches import Records
+from .batches import RecordsField
 from .constructs import (
     FIXED,
     INTEGERS,
     UNSIGNED_VARINT,
-    Content,
+    Array,
     Fields,
     Length,
-    Many,
-    Mark,
     Named,
     NullableFields,
+    SizedBytes,
+    SpanConstruct,
     Tags,
     Text,
 )
-from .meaning import explain
 from .table import Field, Message, message, within
+from .value_notes import explain
 
 
 @lru_cache(maxsize=512)
@@ -61,7 +61,7 @@ def _value(table: Message, version: int, field: Field) -> Construct:
         return _single(table, version, field, item, is_compact=is_compact, is_nullable=is_nullable)
     count = _length("int32", is_compact=is_compact, is_nullable=is_nullable, kind="count")
     element = _single(table, version, field, item, is_compact=is_compact, is_nullable=False)
-    return Many(field.type, count, element, field.about)
+    return Array(field.type, count, element, field.about)
 
 
 def _single(
@@ -70,10 +70,10 @@ def _single(
     if field.struct is not None:
         return _struct(table, version, kind, field.struct, field.about, is_nullable=is_nullable)
     if kind in FIXED:
-        return Mark(FIXED[kind], kind, field.about, explain(field.name, kind))
+        return SpanConstruct(FIXED[kind], kind, field.about, explain(field.name, kind))
     stored = "int16" if kind == "string" else "int32"
     length = _length(stored, is_compact=is_compact, is_nullable=is_nullable)
-    return {"string": Text, "bytes": Content, "records": Records}[kind](length, field.about)
+    return {"string": Text, "bytes": SizedBytes, "records": RecordsField}[kind](length, field.about)
 
 
 def _length(stored: str, *, is_compact: bool, is_nullable: bool, kind: str = "length") -> Length:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Span:
+class ByteSpan:
     """A stretch of bytes with a name.
 
     `kind` is the schema's type (`int32`, `string`, `[]TopicData`, a struct's name) or the role that framing plays
@@ -29,7 +29,7 @@ class Span:
     note: str = ""  # what the value means: an error's name, the bits of the attributes
     about: str = ""  # what the field means, from the schema
     problem: str = ""  # what is wrong, though reading went on
-    parts: list[Span] = field(default_factory=list)
+    parts: list[ByteSpan] = field(default_factory=list)
     is_complete: bool = True
     inflated: Dissection | None = None  # what compressed bytes unpack to, in offsets of its own
 
@@ -46,7 +46,7 @@ class Span:
     def name(self) -> str:
         return self.path.rpartition(".")[2]
 
-    def leaves(self) -> Iterator[Span]:
+    def leaves(self) -> Iterator[ByteSpan]:
         """The undivided spans in here, in the order of their bytes."""
         waiting = [self]
         while waiting:
@@ -56,7 +56,7 @@ class Span:
             elif span.length:
                 yield span
 
-    def walk(self) -> Iterator[tuple[int, Span]]:
+    def walk(self) -> Iterator[tuple[int, ByteSpan]]:
         """This span and all below it with their depth, parents before their parts."""
         waiting = [(0, self)]
         while waiting:
@@ -66,7 +66,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DissectionProblem:
     """Something that is not as it should be, and where."""
 
     path: str
@@ -85,26 +85,26 @@ class Dissection:
     and the lesser ones, such as a wrong checksum, that reading could go past.
     """
 
-    root: Span
+    root: ByteSpan
     message: str = ""
     version: int | None = None
-    header: Span | None = None
-    body: Span | None = None
-    error: Problem | None = None
+    header: ByteSpan | None = None
+    body: ByteSpan | None = None
+    error: DissectionProblem | None = None
     has_surplus: bool = False
     """The message is complete, and `error` is that bytes are left over behind it."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[DissectionProblem] = field(default_factory=list)
 
     @property
     def data(self) -> memoryview:
         return self.root.buffer
 
     @property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[ByteSpan]:
         """The leaves: joined, their bytes are the buffer."""
         return list(self.root.leaves())
 
-    def find(self, path: str) -> Span | None:
+    def find(self, path: str) -> ByteSpan | None:
         """The span of that path, the widest if several share it; compressed records are looked into as well."""
         waiting = [self.root]
         while waiting:

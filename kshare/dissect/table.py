@@ -9,8 +9,8 @@ from importlib import import_module
 
 from .fields import index
 
-Range = tuple[int, int]
-NEVER: Range = (1, 0)
+VersionRange = tuple[int, int]
+NEVER: VersionRange = (1, 0)
 
 
 class Default(Enum):
@@ -23,11 +23,11 @@ class Field:
 
     name: str
     type: str
-    versions: Range
-    nullable: Range = NEVER
-    tagged: Range = NEVER
+    versions: VersionRange
+    nullable: VersionRange = NEVER
+    tagged: VersionRange = NEVER
     tag: int | None = None
-    flexible: Range | None = None  # where it differs from the message
+    flexible: VersionRange | None = None  # where it differs from the message
     default: object = Default.ZERO
     entity: str = ""
     struct: tuple[Field, ...] | None = None
@@ -39,8 +39,8 @@ class Message:
     name: str
     kind: str
     api_key: int | None
-    versions: Range
-    flexible: Range
+    versions: VersionRange
+    flexible: VersionRange
     about: str
     fields: tuple[Field, ...]
 
@@ -51,7 +51,7 @@ class Message:
         return within(version, self.flexible)
 
 
-def within(version: int, versions: Range) -> bool:
+def within(version: int, versions: VersionRange) -> bool:
     return versions[0] <= version <= versions[1]
 
 

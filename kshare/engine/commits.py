@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kshare.engine.confirmation import Confirmation, Loss, Results, note
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
-from kshare.state.acks import Outcome
+from kshare.state.acks import AckOutcome
 from kshare.state.lease import Lease
 
 
@@ -59,7 +59,7 @@ class Commits:
         finally:
             self._confirmations.remove(confirmation)
 
-    def on_outcome(self, outcome: Outcome, error: KshareError | None) -> None:
+    def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
         """For the commits that wait for it, otherwise for the next one."""
         if self._confirmations:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]

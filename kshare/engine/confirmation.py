@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kshare.errors import KshareError
-from kshare.state.lease import GAP, RENEW, SENT, Lease, Partition
+from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
 
 Loss = tuple[Lease, KshareError]
-Results = dict[Partition, KshareError | None]
+Results = dict[TopicIdPartition, KshareError | None]
 NameT = TypeVar("NameT")
 """What a partition is called."""
-_Span = tuple[int, int]
+_Range = tuple[int, int]
 
 
 class Confirmation:
@@ -26,25 +26,25 @@ class Confirmation:
         self.results: Results = {}
         self.losses: list[Loss] = []
         """Of records of which nothing was said, since the last commit."""
-        self._open: list[tuple[Lease, list[_Span]]] = []
+        self._open: list[tuple[Lease, list[_Range]]] = []
         for lease in leases:
-            spans = _undelivered(lease, lease.first, lease.last)
+            spans = _unanswered(lease, lease.first, lease.last)
             if spans:
                 self._open.append((lease, spans))
 
     @property
-    def is_clear(self) -> bool:
+    def is_settled(self) -> bool:
         """Nothing of it is waiting to leave, or to be answered."""
         # Some decisions end without an outcome: gaps and renewals of a session that is lost.
         self._open = [
             (lease, spans)
             for lease, spans in self._open
-            if any(_undelivered(lease, first, last) for first, last in spans)
+            if any(_unanswered(lease, first, last) for first, last in spans)
         ]
         return not self._open
 
     def on_outcome(
-        self, partition: Partition, ranges: Sequence[tuple[int, int]], error: KshareError | None
+        self, partition: TopicIdPartition, ranges: Sequence[tuple[int, int]], error: KshareError | None
     ) -> bool:
         """False: it has nothing to do with this one."""
         is_ours = False
@@ -61,19 +61,21 @@ class Confirmation:
             note(self.results, partition, error)
         return is_ours
 
-    def all_results(self, place_of: Callable[[Partition], NameT]) -> dict[NameT, KshareError | None]:
+    def all_results(
+        self, topic_partition_of: Callable[[TopicIdPartition], NameT]
+    ) -> dict[NameT, KshareError | None]:
         """With the losses, as users name partitions: a topic that was created anew is another one by the same name.
 
         A loss that the user has had an error for doesn't cover what was confirmed since.
         """
         results: dict[NameT, KshareError | None] = {}
         for partition, outcome in self.results.items():
-            note(results, place_of(partition), outcome)
+            note(results, topic_partition_of(partition), outcome)
         for lease, error in self.losses:
-            if lease.is_loss_told:
-                results.setdefault(place_of(lease.partition), error)
+            if lease.is_loss_reported:
+                results.setdefault(topic_partition_of(lease.partition), error)
             else:
-                note(results, place_of(lease.partition), error)
+                note(results, topic_partition_of(lease.partition), error)
         return results
 
 
@@ -83,7 +85,7 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _undelivered(lease: Lease, first: int, last: int) -> list[_Span]:
+def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
     """What is decided and not sent, or sent and not answered."""
     runs = lease.runs_within(first, last, GAP, RENEW) + lease.runs_within(
         first, last, SENT | GAP, SENT | RENEW
@@ -91,9 +93,9 @@ def _undelivered(lease: Lease, first: int, last: int) -> list[_Span]:
     return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
 
 
-def _without(spans: Sequence[_Span], gone: Sequence[_Span]) -> list[_Span]:
+def _without(spans: Sequence[_Range], gone: Sequence[_Range]) -> list[_Range]:
     """What is left of the spans; both in the order of their offsets."""
-    left: list[_Span] = []
+    left: list[_Range] = []
     start = 0
     for first, last in spans:
         while start < len(gone) and gone[start][1] < first:

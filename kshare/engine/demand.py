@@ -21,24 +21,24 @@ class HeldDemand:
         return self._holder.wants_more
 
     @property
-    def room(self) -> int:
-        return self._holder.room(max(1, self.brokers))
+    def capacity(self) -> int:
+        return self._holder.capacity(max(1, self.brokers))
 
     @property
-    def room_in_bytes(self) -> int:
-        return self._holder.room_in_bytes(max(1, self.brokers))
+    def capacity_in_bytes(self) -> int:
+        return self._holder.capacity_in_bytes(max(1, self.brokers))
 
     @property
     def undecided(self) -> int:
-        return self._book.tally.undecided
+        return self._book.counter.undecided
 
     @property
-    def few(self) -> int:
-        return self._holder.few
+    def refill_at(self) -> int:
+        return self._holder.refill_at
 
     @property
-    def is_asked(self) -> bool:
-        return self._holder.is_asked
+    def is_user_waiting(self) -> bool:
+        return self._holder.is_user_waiting
 
     @property
     def is_confirming(self) -> bool:
@@ -53,9 +53,9 @@ class HeldDemand:
         return self._holder.rate
 
     @property
-    def handed_at(self) -> float:
-        return self._holder.handed_at
+    def handed_out_at(self) -> float:
+        return self._holder.handed_out_at
 
     @property
-    def leases_at(self) -> float:
-        return self._book.keeper.wake_at
+    def lease_check_at(self) -> float:
+        return self._book.lease_timers.wake_at

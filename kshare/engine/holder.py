@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kshare.engine.events import LossReason
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.state.lease import Lease, Partition
+from kshare.state.lease import Lease, TopicIdPartition
 from kshare.state.session import AckRange
 
 
@@ -20,27 +20,27 @@ class Holder(Protocol):
 
     @property
     def wants_more(self) -> bool: ...
-    def room(self, brokers: int) -> int:
+    def capacity(self, brokers: int) -> int:
         """How many records more to ask one of so many brokers for."""
         ...
 
-    def room_in_bytes(self, brokers: int) -> int:
+    def capacity_in_bytes(self, brokers: int) -> int:
         """How many bytes of records."""
         ...
 
     @property
-    def few(self) -> int: ...
+    def refill_at(self) -> int: ...
     @property
-    def is_asked(self) -> bool: ...
+    def is_user_waiting(self) -> bool: ...
     @property
     def rate(self) -> float: ...
     @property
-    def handed_at(self) -> float: ...
+    def handed_out_at(self) -> float: ...
 
     # --- what it is told
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
-        """One partition's part of the answer to a fetch. `LeaseKeeper.hand_out` says when a lease is worked on."""
+        """One partition's part of the answer to a fetch. `LeaseTimers.hand_out` says when a lease is worked on."""
         ...
 
     def on_renewing(self, lease: Lease) -> None:
@@ -59,7 +59,7 @@ class Holder(Protocol):
         """An acknowledgement was refused since the leader has moved: what was accepted may come again."""
         ...
 
-    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
         """The broker has taken these acknowledgements."""
         ...
 

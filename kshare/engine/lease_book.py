@@ -18,13 +18,13 @@ from kshare.engine.signals import Signal
 from kshare.net.clock import suspended_s
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
-from kshare.state.acks import Outcome, PartitionAcks
+from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import wrong_ranges
-from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, Partition, Tally
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import MOVED, AckRange
 
-SessionLeases = dict[Partition, PartitionAcks]
+SessionLeases = dict[TopicIdPartition, PartitionAcks]
 """What one session holds."""
 
 
@@ -35,40 +35,40 @@ class LeaseBook:
         self,
         holder: Holder,
         *,
-        keeper: LeaseKeeper,
+        lease_timers: LeaseTimers,
         clock: Callable[[], float],
         reporter: Reporter | None = None,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
         """`clock` is the event loop's; `suspended` tells for how many seconds it stood still so far."""
         self.holder = holder
-        self.keeper = keeper
+        self.lease_timers = lease_timers
         self.reporter = reporter or Reporter()
         self.clock = LockClock(clock, suspended)
         self.changed = Signal()
-        self.tally = Tally(self.changed.send)
+        self.counter = UndecidedCounter(self.changed.send)
         self.commits = Commits(self.changed)
-        self._reports = LeaseReports(self.reporter, keeper, self.commits)
+        self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
         self._sessions: list[SessionLeases] = []
 
-    def place_of(self, partition: Partition) -> tuple[str, int]:
+    def topic_partition_of(self, partition: TopicIdPartition) -> tuple[str, int]:
         """The topic's name, once anything of it was acquired, and the partition's number."""
-        return self._reports.place_of(partition)
+        return self._reports.topic_partition_of(partition)
 
     def now(self) -> float:
         """After a suspension, locks are over that much sooner."""
         slept = self.clock.slept()
         if slept:
-            self.keeper.on_suspended(slept)
+            self.lease_timers.on_suspended(slept)
         return self.clock.now()
 
     # --- in
 
     def open_session(self) -> SessionLeases:
         """What one broker's session holds: looked after by whichever session has its turn."""
-        books: SessionLeases = {}
-        self._sessions.append(books)
-        return books
+        partition_acks: SessionLeases = {}
+        self._sessions.append(partition_acks)
+        return partition_acks
 
     def acquire(
         self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
@@ -82,14 +82,14 @@ class LeaseBook:
         leases = []
         for acquired in ranges:
             first, last = acquired.first_offset, acquired.last_offset
-            lease = Lease(acks.partition, first, last, acquired.delivery_count, tally=self.tally)
+            lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
                 self._reports.came_again(lease, acks.leases)
             lost, outcomes = acks.add(lease)
             if lost:
                 self._reports.expired_unnoticed(acks.partition, lost)
                 self.on_outcomes(outcomes)
-            self.keeper.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
+            self.lease_timers.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             leases.append(lease)
         self.holder.on_acquired(topic, leases, data, lock_s)
 
@@ -111,45 +111,45 @@ class LeaseBook:
         outcomes = acks.on_answer(error)
         for outcome in outcomes:
             for lease in outcome.renewed:
-                self.keeper.on_renewed(lease, sent_at)
+                self.lease_timers.on_renewed(lease, sent_at)
             if outcome.given_up:
                 self._reports.given_up(outcome, error)
         self.on_outcomes(outcomes)
         self.forget(acks)
 
-    def on_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+    def on_outcomes(self, outcomes: Iterable[AckOutcome]) -> None:
         """The broker's word on acknowledgements, or that there is none."""
         for outcome in outcomes:
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
                 self._reports.not_renewed(outcome)
                 for lease in outcome.not_renewed:
-                    self.keeper.on_not_renewed(lease)
+                    self.lease_timers.on_not_renewed(lease)
             else:
                 self.commits.on_outcome(outcome, error)
             self._reports.settled(outcome, error)
             if error is None:
                 self.holder.on_confirmed(outcome.partition, outcome.ranges)
 
-    def on_too_late(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
+    def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""
         ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
-        self.on_outcomes([Outcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
+        self.on_outcomes([AckOutcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
 
     def forget(self, acks: PartitionAcks) -> None:
         """Leases that are done, settled or lost."""
         done = acks.forget_done()
         if self.reporter.is_on:
             self._reports.finished(done, self.clock.now())
-        self.keeper.remove(done)
+        self.lease_timers.remove(done)
 
     # --- losses
 
-    def end_session(self, books: SessionLeases) -> None:
+    def end_session(self, partition_acks: SessionLeases) -> None:
         """Everything acquired in it is lost."""
         self.holder.on_session_ended()
-        lost = list(books.values())
-        books.clear()
+        lost = list(partition_acks.values())
+        partition_acks.clear()
         for acks in lost:
             self.lose(acks)
 
@@ -157,7 +157,7 @@ class LeaseBook:
         """All that is held of a partition."""
         for lease in acks.leases:
             self._report_lost(lease, why)
-        self.keeper.remove(acks.leases)
+        self.lease_timers.remove(acks.leases)
         self.on_outcomes(acks.lose())
         self.changed.send()
 
@@ -165,25 +165,25 @@ class LeaseBook:
         self.holder.on_lost(lease, why)
         self._reports.lost(lease, why)
 
-    def look_after_leases(self) -> None:
+    def check_leases(self) -> None:
         """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
         now = self.now()
-        if now < self.keeper.wake_at:
+        if now < self.lease_timers.wake_at:
             return
-        due = self.keeper.due(now)
+        due = self.lease_timers.due(now)
         for lease in due.renew:
             self.holder.on_renewing(lease)
             lease.decide_held(RENEW)
         for lease in due.release:
             lease.decide_held(RELEASE)
             self.holder.on_released(lease)
-        for lease in due.capped:
-            self._reports.capped(lease)
-        for acks in [acks for books in self._sessions for acks in books.values()]:
+        for lease in due.not_renewable:
+            self._reports.not_renewable(lease)
+        for acks in [acks for partition_acks in self._sessions for acks in partition_acks.values()]:
             for lease in acks.leases:
                 if lease.deadline <= now:
                     self._report_lost(lease, "expired")
             late, outcomes = acks.expire(now)
-            self.keeper.remove(late)
+            self.lease_timers.remove(late)
             self.on_outcomes(outcomes)
             self.forget(acks)

@@ -10,9 +10,9 @@ from kshare.engine.events import Finished, LeaseLost, LeaseRenewed, LossReason, 
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.protocol.error_codes import error_name
-from kshare.state.acks import Outcome
-from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, Partition
-from kshare.state.leases import LeaseKeeper
+from kshare.state.acks import AckOutcome
+from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, TopicIdPartition
+from kshare.state.lease_timers import LeaseTimers
 
 _LOST_BECAUSE = {
     "expired": "it ran out; they will be redelivered",
@@ -24,16 +24,16 @@ _LOST_BECAUSE = {
 
 
 class LeaseReports:
-    def __init__(self, reporter: Reporter, keeper: LeaseKeeper, commits: Commits) -> None:
+    def __init__(self, reporter: Reporter, lease_timers: LeaseTimers, commits: Commits) -> None:
         self._reporter = reporter
-        self._keeper = keeper
+        self._keeper = lease_timers
         self._commits = commits
         self._names: dict[bytes, str] = {}
 
     def learn(self, topic_id: bytes, topic: str) -> None:
         self._names[topic_id] = topic
 
-    def place_of(self, partition: Partition) -> tuple[str, int]:
+    def topic_partition_of(self, partition: TopicIdPartition) -> tuple[str, int]:
         topic_id, number = partition
         return self._names.get(topic_id) or topic_id.hex(), number
 
@@ -43,22 +43,22 @@ class LeaseReports:
         """What the user still has of records that came again."""
         for older in older_ones:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
-            if held and self._keeper.handed_at(older) is not None:
-                older.why_lost = _LOST_BECAUSE["expired"]
+            if held and self._keeper.handed_out_at(older) is not None:
+                older.loss_reason = _LOST_BECAUSE["expired"]
                 self._note_lost(older, sum(end - start for start, end in held))
 
-    def expired_unnoticed(self, partition: Partition, records: int) -> None:
+    def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
-        place = self.place_of(partition)
+        place = self.topic_partition_of(partition)
         cause = "delivered again while they were held: their lock had expired at the broker"
         self._reporter.log.records(logging.WARNING, cause, *place, records)
-        self._reporter.tell(LeaseLost(*place, records, "expired"))
+        self._reporter.report(LeaseLost(*place, records, "expired"))
 
-    def given_up(self, outcome: Outcome, error: int) -> None:
-        place = self.place_of(outcome.partition)
+    def given_up(self, outcome: AckOutcome, error: int) -> None:
+        place = self.topic_partition_of(outcome.partition)
         cause = "given up as lost: all acknowledgements of their leases were refused"
         self._reporter.log.records(logging.WARNING, cause, *place, outcome.given_up, detail=error_name(error))
-        self._reporter.tell(LeaseLost(*place, outcome.given_up, "expired"))
+        self._reporter.report(LeaseLost(*place, outcome.given_up, "expired"))
 
     def lost(self, lease: Lease, why: LossReason) -> None:
         """Before it is: what is neither settled nor lost by now."""
@@ -70,29 +70,31 @@ class LeaseReports:
                 self._log_lease("lock expired; will be redelivered", lease, records)
         if not records:
             return
-        lease.why_lost = _LOST_BECAUSE.get(why, why)
-        if lease.undecided and self._keeper.handed_at(lease) is not None:
+        lease.loss_reason = _LOST_BECAUSE.get(why, why)
+        if lease.undecided and self._keeper.handed_out_at(lease) is not None:
             self._note_lost(lease, lease.undecided)
-        self._reporter.tell(LeaseLost(*self.place_of(lease.partition), records, why))
+        self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, why))
 
     def _note_lost(self, lease: Lease, records: int) -> None:
-        topic, partition = self.place_of(lease.partition)
+        topic, partition = self.topic_partition_of(lease.partition)
         held = [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
         first, last = lease.first + min(held)[0], lease.first + max(held)[1] - 1
         which = (
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
-        why = f"{topic}[{partition}]: the lock of {which} is lost: {lease.why_lost}"
+        why = f"{topic}[{partition}]: the lock of {which} is lost: {lease.loss_reason}"
         self._commits.on_loss(lease, AcknowledgeError(why))
 
     # --- renewals
 
-    def not_renewed(self, outcome: Outcome) -> None:
+    def not_renewed(self, outcome: AckOutcome) -> None:
         records = sum(lease.undecided for lease in outcome.not_renewed)
         cause = "lock not renewed: the group forbids it, or the lock has expired"
-        self._reporter.log.records(logging.WARNING, cause, *self.place_of(outcome.partition), records)
+        self._reporter.log.records(
+            logging.WARNING, cause, *self.topic_partition_of(outcome.partition), records
+        )
 
-    def capped(self, lease: Lease) -> None:
+    def not_renewable(self, lease: Lease) -> None:
         """It will be renewed no more."""
         can_renew = self._keeper.can_renew
         why = "held for too long" if can_renew else "renew_leases is off, or Kafka is older than 4.2"
@@ -101,27 +103,27 @@ class LeaseReports:
 
     # --- outcomes
 
-    def settled(self, outcome: Outcome, error: KshareError | None) -> None:
+    def settled(self, outcome: AckOutcome, error: KshareError | None) -> None:
         if self._reporter.wants_outcomes:
-            place = self.place_of(outcome.partition)
-            self._reporter.tell(Settled(*place, outcome.ranges, error, outcome.is_open))
+            place = self.topic_partition_of(outcome.partition)
+            self._reporter.report(Settled(*place, outcome.ranges, error, outcome.is_open))
         for lease in outcome.renewed:
-            self._reporter.tell(LeaseRenewed(*self.place_of(outcome.partition), lease.undecided))
+            self._reporter.report(LeaseRenewed(*self.topic_partition_of(outcome.partition), lease.undecided))
 
     def finished(self, leases: Iterable[Lease], now: float) -> None:
         """Those of which every record is settled, and that were in the user's hands."""
         for lease in leases:
-            handed_at = self._keeper.handed_at(lease)
-            if handed_at is not None and lease.count(SETTLED) == len(lease.states):
-                place = self.place_of(lease.partition)
-                self._reporter.tell(Finished(*place, len(lease.states), now - handed_at))
+            handed_out_at = self._keeper.handed_out_at(lease)
+            if handed_out_at is not None and lease.count(SETTLED) == len(lease.states):
+                place = self.topic_partition_of(lease.partition)
+                self._reporter.report(Finished(*place, len(lease.states), now - handed_out_at))
 
     def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
-        place = self.place_of(lease.partition)
+        place = self.topic_partition_of(lease.partition)
         self._reporter.log.records(logging.WARNING, cause, *place, records, lease.first, lease.last)
 
 
-def outcome_error(outcome: Outcome) -> KshareError | None:
+def outcome_error(outcome: AckOutcome) -> KshareError | None:
     """As users are told it."""
     if outcome.is_open:
         return ConnectionLost("the connection broke before the answer came: the outcome is open")

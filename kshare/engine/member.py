@@ -20,7 +20,7 @@ from kshare.engine import events
 from kshare.engine.demand import HeldDemand
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.node_session import NodeSession
-from kshare.engine.request_line import FetchLine
+from kshare.engine.request_line import FetchConnection
 from kshare.engine.settings import MemberSettings
 from kshare.engine.signals import Signal
 from kshare.engine.unreadable import UnreadableAnswers
@@ -29,9 +29,16 @@ from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Message, Request
-from kshare.state.cluster import ClusterView, Endpoint, Rebootstrap, TopicGone
-from kshare.state.lease import Lease, Partition
-from kshare.state.membership import Assigned, Failed, GroupFull, Lost, Membership, State
+from kshare.state.cluster import ClusterView, NodeEndpoint, Rebootstrap, TopicDeleted
+from kshare.state.lease import Lease, TopicIdPartition
+from kshare.state.membership import (
+    AssignmentChanged,
+    Failed,
+    GroupFull,
+    Membership,
+    MembershipLost,
+    MembershipState,
+)
 from kshare.state.session import Leader, ShareSession
 
 log = logging.getLogger("kshare.client")
@@ -70,7 +77,7 @@ class GroupMember:
         self._clock = book.clock.now
         self._tasks = tasks
         self._reporter = book.reporter
-        self._reported: frozenset[Partition] = frozenset()
+        self._reported: frozenset[TopicIdPartition] = frozenset()
         self._membership = Membership(
             settings.group, member_id or new_member_id(), settings.topics, settings.rack
         )
@@ -78,21 +85,21 @@ class GroupMember:
         self._cluster.want(settings.topics)
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
-        self._news = Signal()
+        self._wakeup = Signal()
         self._unreadable = UnreadableAnswers()
 
     @property
-    def is_clear(self) -> bool:
+    def is_settled(self) -> bool:
         """No acknowledgement is waiting to leave or to be answered."""
         for node in self._nodes.values():
-            if not node.is_clear:
+            if not node.is_settled:
                 return False
         return True
 
-    def speak(self) -> None:
+    def flush(self) -> None:
         """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""
         for node in self._nodes.values():
-            node.speak()
+            node.flush()
         self._book.changed.send()
 
     @property
@@ -112,13 +119,13 @@ class GroupMember:
         self._membership.subscribe(topics, anyio.current_time())
         self.topics = topics
         self._cluster.want(topics, self._membership.assignment)
-        self._share_out()
-        self._news.send()
+        self._assign_to_nodes()
+        self._wakeup.send()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep, self._heartbeat)
-            tasks.start_soon(self._keep, self._refresh_metadata)
+            tasks.start_soon(self._repeat, self._heartbeat)
+            tasks.start_soon(self._repeat, self._refresh_metadata)
 
     async def close(self) -> None:
         """Settle what was acknowledged, release the rest, leave the group.
@@ -152,7 +159,7 @@ class GroupMember:
     async def _leave(self) -> None:
         self._membership.leave(anyio.current_time())
         try:
-            while self._membership.state is not State.LEFT:
+            while self._membership.state is not MembershipState.LEFT:
                 await self._heartbeat()
         except KshareError as error:
             log.info("failed to leave the group cleanly: %s", error)
@@ -171,24 +178,24 @@ class GroupMember:
     def leases(self) -> Iterator[Lease]:
         """All that sessions hold."""
         for node in self._nodes.values():
-            for acks in node.books.values():
+            for acks in node.partition_acks.values():
                 yield from acks.leases
 
     # --- tasks
 
-    async def _keep(self, step: Callable[[], Awaitable[float | None]]) -> None:
+    async def _repeat(self, step: Callable[[], Awaitable[float | None]]) -> None:
         """Run a step again and again, sleeping as long as it says (or until there is news)."""
-        while self.failure is None and self._membership.state is not State.LEFT:
+        while self.failure is None and self._membership.state is not MembershipState.LEFT:
             try:
                 wake_at = await step()
             except Exception as error:
                 self._fail(error)
                 return
-            self._reporter.log.tell_due()
+            self._reporter.log.log_due()
             now = anyio.current_time()
             pause = _LONGEST_SLEEP_S if wake_at is None else min(max(0.0, wake_at - now), _LONGEST_SLEEP_S)
             with anyio.move_on_after(pause):
-                await self._news.wait()
+                await self._wakeup.wait()
 
     async def _heartbeat(self) -> float | None:
         membership = self._membership
@@ -204,17 +211,17 @@ class GroupMember:
             found = membership.coordinator
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})
-        beat = membership.next_heartbeat(anyio.current_time())
+        heartbeat = membership.next_heartbeat(anyio.current_time())
         coordinator = membership.coordinator  # which may be given up while its answer is awaited
-        if beat and coordinator:
+        if heartbeat and coordinator:
             try:
-                reply = await self._ask(coordinator.node, beat)
+                reply = await self._ask(coordinator.node, heartbeat)
             except _NO_ANSWER as error:
                 self._on_no_answer("a heartbeat failed", error, coordinator.node)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._unreadable.on_useful()
-            self._on_events(membership.on_response(beat, reply, anyio.current_time()))
+            self._on_events(membership.on_response(heartbeat, reply, anyio.current_time()))
         return membership.wake_at
 
     async def _refresh_metadata(self) -> float | None:
@@ -232,15 +239,15 @@ class GroupMember:
         for name, code in self._cluster.refused.items():
             self._log(logging.WARNING, f"waiting for topic {name}", error_name(code))
         for event in events:
-            if isinstance(event, TopicGone):
-                self._bury(event)
+            if isinstance(event, TopicDeleted):
+                self._on_topic_deleted(event)
             elif isinstance(event, Rebootstrap):
                 self._log(
                     logging.WARNING,
                     "the cluster has other addresses now: starting from the bootstrap servers",
                 )
-                self._pool.start_anew()
-        self._share_out()
+                self._pool.rebootstrap()
+        self._assign_to_nodes()
         return self._cluster.wake_at
 
     # --- what follows
@@ -248,14 +255,14 @@ class GroupMember:
     def _on_events(self, events: Sequence[object]) -> None:
         for event in events:
             match event:
-                case Assigned(partitions):
+                case AssignmentChanged(partitions):
                     self._cluster.want(self.topics, partitions)
-                    self._share_out()
+                    self._assign_to_nodes()
                     self._report_assignment(partitions)
-                case Lost(error):
+                case MembershipLost(error):
                     # The assignment is void, what was acquired is not: sessions outlive membership (measured).
                     self._log(logging.WARNING, "membership lost, joining again", error)
-                    self._share_out()
+                    self._assign_to_nodes()
                     self._report_assignment({})
                 case GroupFull(error, _):
                     self._log(logging.WARNING, "group full, retrying", error)
@@ -263,14 +270,14 @@ class GroupMember:
                     self._fail(self._explained(error))
                 case _:
                     log.debug("%s", event)
-        self._news.send()
+        self._wakeup.send()
 
-    def _share_out(self) -> None:
+    def _assign_to_nodes(self) -> None:
         """Each partition to the task of its leader; partitions without a known leader wait for metadata.
 
         What is assigned and no longer subscribed to is left out: the coordinator is a heartbeat behind.
         """
-        wanted: dict[int, list[Partition]] = {}
+        wanted: dict[int, list[TopicIdPartition]] = {}
         for topic_id, numbers in self._membership.assignment.items():
             for number in numbers if self._cluster.name_of(topic_id) in self.topics else ():
                 found = self._cluster.leader_of(topic_id, number)
@@ -283,11 +290,11 @@ class GroupMember:
             session.want(wanted.get(number, []))
             session.lose_moved(partial(self._is_led_elsewhere, number))
 
-    def _is_led_elsewhere(self, node: int, partition: Partition) -> bool:
+    def _is_led_elsewhere(self, node: int, partition: TopicIdPartition) -> bool:
         leader = self._cluster.leader_of(*partition)
         return leader is not None and leader[0] != node
 
-    def _bury(self, gone: TopicGone) -> None:
+    def _on_topic_deleted(self, gone: TopicDeleted) -> None:
         """Deleted, or recreated under another id: what was acquired of it can't be settled any more."""
         name = gone.name or gone.topic_id.hex()
         self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
@@ -299,7 +306,7 @@ class GroupMember:
         session = NodeSession(
             node,
             ShareSession(self._settings.group, self._membership.member_id),
-            FetchLine(node, self._pool, self._reporter, self._cluster.name_of, self._clock),
+            FetchConnection(node, self._pool, self._reporter, self._cluster.name_of, self._clock),
             self._settings,
             self._book,
             self._demand,
@@ -363,15 +370,18 @@ class GroupMember:
                 for topic_id, numbers in partitions.items()
             }
             log.info("group %s: assigned %s", self._settings.group, names)
-            self._reporter.tell(events.Assigned(names, gained, lost))
+            self._reporter.report(events.Assigned(names, gained, lost))
 
     def _on_moved(
-        self, partitions: Sequence[Partition], leaders: Sequence[Leader], endpoints: Sequence[Endpoint]
+        self,
+        partitions: Sequence[TopicIdPartition],
+        leaders: Sequence[Leader],
+        endpoints: Sequence[NodeEndpoint],
     ) -> None:
         self._cluster.on_moved(partitions, leaders, endpoints)
         self._pool.learn(self._cluster.nodes)
-        self._share_out()
-        self._news.send()
+        self._assign_to_nodes()
+        self._wakeup.send()
 
     def _on_no_answer(self, cause: str, error: KshareError, node: int | None = None) -> None:
         """A broken connection is tried again at once; a silent broker has cost `request_timeout`: worth a warning."""

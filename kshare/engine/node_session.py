@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from kshare.engine.demand import HeldDemand
 from kshare.engine.events import SessionEnded
 from kshare.engine.lease_book import LeaseBook
-from kshare.engine.request_line import Line
+from kshare.engine.request_line import SessionConnection
 from kshare.engine.session_failures import SessionFailures
 from kshare.engine.settings import MemberSettings
 from kshare.engine.signals import Signal
@@ -26,10 +26,10 @@ from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
 from kshare.state.acks import PartitionAcks
-from kshare.state.cluster import Endpoint
-from kshare.state.lease import Partition
+from kshare.state.cluster import NodeEndpoint
+from kshare.state.lease import TopicIdPartition
 from kshare.state.request_planner import RequestPlanner
-from kshare.state.session import Answer, Leader, Sent, ShareSession
+from kshare.state.session import Leader, SentRequest, SessionResponse, ShareSession
 
 _CLOSING_SHARE = 0.25
 """Of the time that there is for closing, kept for the request that ends the session."""
@@ -42,17 +42,17 @@ class NodeSession:
         self,
         node: int,
         session: ShareSession,
-        line: Line,
+        connection: SessionConnection,
         settings: MemberSettings,
         book: LeaseBook,
         demand: HeldDemand,
         name_of: Callable[[bytes], str | None],
-        on_moved: Callable[[Sequence[Partition], Sequence[Leader], Sequence[Endpoint]], None],
+        on_moved: Callable[[Sequence[TopicIdPartition], Sequence[Leader], Sequence[NodeEndpoint]], None],
     ) -> None:
         self.node = node
         self.session = session
-        self.books = book.open_session()
-        self._line = line
+        self.partition_acks = book.open_session()
+        self._connection = connection
         self._timeout = settings.net.request_timeout
         self._book = book
         self._clock = book.clock
@@ -61,7 +61,7 @@ class NodeSession:
         self._on_moved = on_moved
         self._planner = RequestPlanner(
             session,
-            self.books,
+            self.partition_acks,
             acquire=settings.acquire,
             max_response_bytes=settings.net.max_response_bytes,
         )
@@ -93,16 +93,16 @@ class NodeSession:
                 # Whoever waited for this goes first: most have decided when it is our turn again.
                 await checkpoint()
 
-    def speak(self) -> None:
+    def flush(self) -> None:
         """What is next leaves now, if only the turn of `run` has to be waited for; otherwise `run` finds it."""
         if self.session.under_way is not None or self._pending is not None:
             return
-        if self._line.is_free and not self._failures.is_failing and not self._closing:
+        if self._connection.is_free and not self._failures.is_failing and not self._closing:
             following = self._next()
             if following is not None:
                 self._send(following)
 
-    def want(self, partitions: Sequence[Partition]) -> None:
+    def want(self, partitions: Sequence[TopicIdPartition]) -> None:
         before = self.session.wanted
         self.session.want(partitions)
         if self.session.wanted != before:
@@ -110,9 +110,9 @@ class NodeSession:
         self._book.changed.send()
 
     @property
-    def is_clear(self) -> bool:
+    def is_settled(self) -> bool:
         """Nothing decided is left to send, nothing is under way."""
-        for acks in self.books.values():
+        for acks in self.partition_acks.values():
             if acks.is_under_way or acks.has_decided:
                 return False
         return True
@@ -137,7 +137,7 @@ class NodeSession:
             if self.session.under_way is not None:
                 self._lose("the consumer was closed while an answer was awaited", None)
             while self.session.is_open and anyio.current_time() < until:
-                self._book.look_after_leases()
+                self._book.check_leases()
                 sent = self._planner.settle(self._clock.now())
                 if sent is None:
                     break
@@ -154,34 +154,34 @@ class NodeSession:
 
     def abandon(self) -> None:
         """The session is over, closed or not: whoever waits for an outcome is told that it is open."""
-        self._break_off("the consumer was closed", None)
+        self._abort("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:
         """Also when no request was under way: everything acquired is lost with the session."""
-        self._break_off(reason, ConnectionLost.__name__)
+        self._abort(reason, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
         """Nothing of this topic can be settled any more."""
-        for partition in [partition for partition in self.books if partition[0] == topic_id]:
-            self._book.lose(self.books[partition], "topic")
+        for partition in [partition for partition in self.partition_acks if partition[0] == topic_id]:
+            self._book.lose(self.partition_acks[partition], "topic")
 
-    def lose_moved(self, is_elsewhere: Callable[[Partition], bool]) -> None:
+    def lose_moved(self, is_elsewhere: Callable[[TopicIdPartition], bool]) -> None:
         """Locks don't move along with a leader. What is under way is left: its answer is the better word (rule 4)."""
-        for partition, acks in self.books.items():
+        for partition, acks in self.partition_acks.items():
             if acks.leases and not acks.is_under_way and is_elsewhere(partition):
                 self._book.lose(acks, "moved")
 
     # --- exchanges
 
-    def _next(self) -> Sent | None:
-        self._book.look_after_leases()
+    def _next(self) -> SentRequest | None:
+        self._book.check_leases()
         return self._planner.next(self._demand, self._clock.now())
 
     async def _wait(self, told: anyio.Event) -> None:
         """Until something can be different."""
         now = self._clock.now()
-        later = self._planner.look_again(self._demand, now)
-        self._book.tally.ring_at(later.undecided)
+        later = self._planner.next_check(self._demand, now)
+        self._book.counter.notify_at(later.undecided)
         with anyio.move_on_after(max(0.001, later.at - now)):
             await told.wait()
 
@@ -190,28 +190,28 @@ class NodeSession:
         with anyio.move_on_after(self._failures.pause_until - self._clock.now()):
             await self._changed.wait()
 
-    async def _exchange(self, sent: Sent) -> None:
+    async def _exchange(self, sent: SentRequest) -> None:
         await self._open_and_send(sent)
         await self._wait_for_reply()
 
-    async def _open_and_send(self, sent: Sent) -> None:
+    async def _open_and_send(self, sent: SentRequest) -> None:
         try:
-            await self._line.open(self.on_connection_closed, self._timeout)
+            await self._connection.open(self.on_connection_closed, self._timeout)
         except (ConnectionLost, RequestTimedOut) as error:
             self._fail(error)
         else:
             self._send(sent)
 
-    def _send(self, sent: Sent) -> None:
+    def _send(self, sent: SentRequest) -> None:
         self._failures.on_sent()
         self._sent_at = self._clock.stamp()
-        self._pending = self._line.send(sent.request, self._on_reply)
+        self._pending = self._connection.send(sent.request, self._on_reply)
 
     async def _wait_for_reply(self) -> None:
         """To what was sent, if that was possible, and to what followed from it at once."""
         if self._pending is not None:
             try:
-                await self._line.wait_for_reply(self._pending, self._timeout)
+                await self._connection.wait_for_reply(self._pending, self._timeout)
             except (ConnectionLost, RequestTimedOut, DecodeError) as error:
                 self._fail(error)
 
@@ -227,7 +227,7 @@ class NodeSession:
 
     # --- answers
 
-    def _on_answer(self, sent: Sent, answer: Answer) -> Sent | None:
+    def _on_answer(self, sent: SentRequest, answer: SessionResponse) -> SentRequest | None:
         now = self._clock.now()
         if answer.error:
             name = error_name(answer.error)
@@ -237,29 +237,29 @@ class NodeSession:
             # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
             self._on_moved(list(self.session.wanted), [], [])
             return None
-        self._take_in(sent, answer)
+        self._process(sent, answer)
         self._failures.on_answer(answer, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:
             return None
         return self._next()
 
-    def _take_in(self, sent: Sent, answer: Answer) -> None:
+    def _process(self, sent: SentRequest, answer: SessionResponse) -> None:
         book = self._book
         sent_at = self._clock.time_of(self._sent_at)
         for partition in sent.acks:
-            acks = self.books[partition]
+            acks = self.partition_acks[partition]
             if partition in answer.unanswered:
                 book.lose(acks)
             else:
                 book.on_answered(acks, answer.acknowledged[partition], sent_at)
                 if not acks.leases:
-                    del self.books[partition]
+                    del self.partition_acks[partition]
         self._planner.on_answer(sent, answer, self._clock.now())
         for partition, data in answer.acquired:
             topic = self._name_of(partition[0])
-            if partition not in self.books:
-                self.books[partition] = PartitionAcks(partition)
-            book.acquire(topic or "", self.books[partition], data, answer.lock_ms / 1000, sent_at)
+            if partition not in self.partition_acks:
+                self.partition_acks[partition] = PartitionAcks(partition)
+            book.acquire(topic or "", self.partition_acks[partition], data, answer.lock_ms / 1000, sent_at)
         for topic_id, number in answer.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()
             what = f"node {self.node} answered for it though it wasn't asked to, or twice"
@@ -275,21 +275,21 @@ class NodeSession:
         now = self._clock.now()
         self._pending = None
         self._failures.on_no_answer(error, now)
-        self._break_off(str(error), type(error).__name__)
+        self._abort(str(error), type(error).__name__)
         if not self._closing:
             self._failures.check_readable(error, self.session.wanted, now)
             # Its partitions may be led by others by now: metadata has to say by whom.
             self._on_moved(list(self.session.wanted), [], [])
 
-    def _break_off(self, reason: str, why: str | None) -> None:
+    def _abort(self, reason: str, why: str | None) -> None:
         """Whoever asks learns of a connection's end, and so does whoever doesn't: the first one tells."""
-        if self.session.is_open or self.session.under_way is not None or self.books:
+        if self.session.is_open or self.session.under_way is not None or self.partition_acks:
             self._lose(reason, why)
 
     def _lose(self, reason: str, why: str | None) -> None:
         """`why` in short, for observers; None where it is nothing to speak of."""
         self._book.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
         if why is not None:
-            self._book.reporter.tell(SessionEnded(self.node, why))
+            self._book.reporter.report(SessionEnded(self.node, why))
         self.session.reset()
-        self._book.end_session(self.books)
+        self._book.end_session(self.partition_acks)

@@ -11,7 +11,7 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
 from kshare.protocol.messages import ShareAcknowledgeRequest
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 
 _RENEWING_VERSION = 2
 
@@ -23,15 +23,15 @@ class ReachedCluster(NamedTuple):
     renews: bool
     """Whether its brokers can renew locks: they can since Kafka 4.2."""
 
-    def lease_keeper(self, *, renews: bool = True, longest_s: float = math.inf) -> LeaseKeeper:
+    def lease_keeper(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
         """Of a member that wants its locks renewed, or doesn't, for so long."""
-        return LeaseKeeper(can_renew=renews and self.renews, longest_s=longest_s)
+        return LeaseTimers(can_renew=renews and self.renews, max_lease_s=max_lease_s)
 
 
 @asynccontextmanager
 async def reached(settings: NetSettings) -> AsyncIterator[ReachedCluster]:
     """Raises what keeps this cluster from being of use; at the end of the block all connections are closed."""
     async with Pool(settings) as pool:
-        connection = await pool.get_in()
+        connection = await pool.bootstrap()
         require_share_groups(connection)
         yield ReachedCluster(pool, connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION)

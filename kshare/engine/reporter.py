@@ -51,7 +51,7 @@ class Reporter:
         self.is_on = observer is not None
         self.wants_outcomes = self.is_on or on_settled is not None
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         if self._observer is not None:
             self._call(self._observer, event)
         if self._on_settled is not None and isinstance(event, Settled):
@@ -66,7 +66,7 @@ class Reporter:
             failure = error_name(code) if code else None
             if isinstance(answer, KshareError):
                 failure = type(answer).__name__
-            self.tell(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
+            self.report(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
 
     def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
         """All that the answer to a fetch tells."""
@@ -77,14 +77,14 @@ class Reporter:
             topic = name_of(row.topic_id) or row.topic_id.hex()
             for data in row.partitions:
                 for code in {data.error_code, data.acknowledge_error_code} - {0}:
-                    self.tell(Refused("ShareFetch", topic, data.partition_index, error_name(code)))
+                    self.report(Refused("ShareFetch", topic, data.partition_index, error_name(code)))
                 for acquired in data.acquired_records:
                     count = acquired.last_offset - acquired.first_offset + 1
-                    self.tell(Acquired(topic, data.partition_index, count, acquired.delivery_count))
+                    self.report(Acquired(topic, data.partition_index, count, acquired.delivery_count))
                     records += count
                 size += len(data.records or b"")
         if records:
-            self.tell(Fetched(node, records, size))
+            self.report(Fetched(node, records, size))
 
     def acknowledged(self, answer: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]) -> None:
         """What was refused."""
@@ -94,12 +94,12 @@ class Reporter:
                     if data.error_code:
                         topic = name_of(row.topic_id) or row.topic_id.hex()
                         error = error_name(data.error_code)
-                        self.tell(Refused("ShareAcknowledge", topic, data.partition_index, error))
+                        self.report(Refused("ShareAcknowledge", topic, data.partition_index, error))
 
     def ignored(self, topic: str, partition: int, what: str) -> None:
         """A part of an answer that no broker means: to the log, and to whoever counts."""
         self.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", what)
-        self.tell(Damaged(topic, partition, 0, what))
+        self.report(Damaged(topic, partition, 0, what))
 
     def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
         try:

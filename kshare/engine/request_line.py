@@ -19,10 +19,10 @@ from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
-from kshare.state.session import OPENING
+from kshare.state.session import INITIAL_EPOCH
 
 
-class Line(Protocol):
+class SessionConnection(Protocol):
     """The way to one broker, as a session needs it."""
 
     @property
@@ -43,7 +43,7 @@ class Line(Protocol):
         ...
 
 
-class FetchLine:
+class FetchConnection:
     """`open`, `send`, `wait_for_reply`, and so on: one request at a time."""
 
     def __init__(
@@ -117,12 +117,12 @@ class FetchLine:
         else:
             self._reporter.acknowledged(answer, self._name_of)
 
-    def _on_closed(self, connection: Connection, tell: Callable[[str], None], error: KshareError) -> None:
+    def _on_closed(self, connection: Connection, report: Callable[[str], None], error: KshareError) -> None:
         if self._connection is connection:
-            tell(str(error))
+            report(str(error))
 
 
 def _is_harmless(asked: Request[Any], error: int) -> bool:
     """No session was opened, so nothing is locked through this connection: it serves for the next try."""
-    opened = getattr(asked, "share_session_epoch", None) == OPENING
+    opened = getattr(asked, "share_session_epoch", None) == INITIAL_EPOCH
     return opened and error == ErrorCode.SHARE_SESSION_LIMIT_REACHED

@@ -17,9 +17,9 @@ from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized
 from kshare.net.backoff import Backoff
 from kshare.net.permissions import Right, refusal
 from kshare.protocol.error_codes import ErrorCode, error_name
-from kshare.state.acks import NOT_NOW
-from kshare.state.lease import Partition
-from kshare.state.session import Answer
+from kshare.state.acks import RETRY_LATER
+from kshare.state.lease import TopicIdPartition
+from kshare.state.session import SessionResponse
 
 _PAUSE_S = 0.1
 """The first time; longer with each further failure, up to `backoff_max`."""
@@ -45,14 +45,14 @@ class SessionFailures:
     def on_sent(self) -> None:
         self.is_failing = False
 
-    def on_answer(self, answer: Answer, now: float) -> None:
+    def on_answer(self, answer: SessionResponse, now: float) -> None:
         """Of a session that goes on: some partitions may have failed."""
         for (topic_id, _), code in answer.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
         if answer.acquired:
             self._unreadable.on_useful()
-        is_failing = bool(answer.failed) or any(code in NOT_NOW for code in answer.acknowledged.values())
+        is_failing = bool(answer.failed) or any(code in RETRY_LATER for code in answer.acknowledged.values())
         if not is_failing or answer.acquired:
             # Where others of its partitions are well, they wait no longer than after a first failure.
             self._backoff.on_success()
@@ -60,7 +60,7 @@ class SessionFailures:
             self._backoff.on_failure(now)
         self.is_failing = is_failing
 
-    def on_error(self, answer: Answer, now: float) -> None:
+    def on_error(self, answer: SessionResponse, now: float) -> None:
         """Of the session as a whole, which is over."""
         if answer.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
             cause = f"node {self._node} has no room for another share session: trying again until others end"
@@ -70,7 +70,7 @@ class SessionFailures:
             )
         self._note(now)
 
-    def check_rights(self, answer: Answer) -> None:
+    def check_rights(self, answer: SessionResponse) -> None:
         """After `on_error`, when the session has been given up."""
         if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise self._refusal(answer.error, Right("Read", "group", self._settings.group))
@@ -80,7 +80,7 @@ class SessionFailures:
         if isinstance(error, RequestTimedOut):
             self._log(logging.WARNING, f"node {self._node} does not answer", error)
 
-    def check_readable(self, error: KshareError, wanted: Iterable[Partition], now: float) -> None:
+    def check_readable(self, error: KshareError, wanted: Iterable[TopicIdPartition], now: float) -> None:
         """After `on_no_answer`, when the session has been given up."""
         if isinstance(error.__cause__, FrameTooLarge):
             raise self._too_large(error.__cause__, wanted) from error
@@ -90,7 +90,7 @@ class SessionFailures:
         self.is_failing = True
         self._backoff.on_failure(now)
 
-    def _too_large(self, error: FrameTooLarge, wanted: Iterable[Partition]) -> ConfigError:
+    def _too_large(self, error: FrameTooLarge, wanted: Iterable[TopicIdPartition]) -> ConfigError:
         """Fetched again and again, these records would run out of deliveries and be archived."""
         named = sorted(
             f"{self._name_of(topic_id) or topic_id.hex()}[{number}]" for topic_id, number in wanted

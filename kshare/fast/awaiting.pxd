@@ -7,7 +7,7 @@ from kshare.fast.left_loops cimport Loop
 cdef bint _is_on
 
 
-cdef class Records(Loop):
+cdef class RecordIterator(Loop):
     cdef NextRecord _spare
 
     cpdef object take(self, object task)
@@ -17,12 +17,12 @@ cdef class Records(Loop):
 
 @cython.final
 cdef class NextRecord:
-    cdef Records records
+    cdef RecordIterator records
     cdef object _waiting, task
     # A StopIteration to be raised again and again: await_slots.pxd's.
     cdef object stop
 
-    @cython.locals(records=Records)
+    @cython.locals(records=RecordIterator)
     cdef object take(self)
 
     cdef waiting(self)

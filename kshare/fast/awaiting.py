@@ -18,7 +18,7 @@ from kshare.fast.left_loops import Loop
 _is_on = fast.IS_ON
 
 
-class Records(Loop):
+class RecordIterator(Loop):
     """What is iterated over."""
 
     __slots__ = ("_spare",)
@@ -63,7 +63,7 @@ class NextRecord:
     __slots__ = ("_waiting", "records", "task")
 
     def __init__(self) -> None:
-        self.records: Records | None = None
+        self.records: RecordIterator | None = None
         """None once it has been awaited."""
         self.task: object = None
         """Who asks: the task that called `anext`, though another may await it for that one."""

@@ -43,7 +43,7 @@ cdef inline Py_ssize_t _reach(
 cdef inline unsigned char _count_few(
     const unsigned char* data, Py_ssize_t size, unsigned char low, unsigned char high
 ) noexcept nogil:
-    # 255 at most, so that a byte can count them: compilers make it a loop that takes sixteen at a time.
+    # 255 at max_records, so that a byte can count them: compilers make it a loop that takes sixteen at a time.
     cdef unsigned char width = high - low
     cdef unsigned char count = 0
     cdef Py_ssize_t index

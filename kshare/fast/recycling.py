@@ -1,7 +1,8 @@
 """A record that nobody refers to any more becomes the next but one: whether that is so, its reference count says.
 
 Gains: to make each record anew takes as long as to read it.
-To take it out: let `Handles._blank` in `client/record.py` always make a new one, and drop its `_given` and `_before`.
+To take it out: let `BatchIterator._blank` in `client/record.py` always make a new one, and
+drop its `_given` and `_before`.
 """
 
 from __future__ import annotations

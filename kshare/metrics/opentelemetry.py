@@ -10,7 +10,7 @@ from __future__ import annotations
 from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_meter
 
 from kshare.engine.events import Event
-from kshare.metrics.readings import METRICS, Kind, Metric, readings
+from kshare.metrics.readings import METRICS, Metric, MetricKind, readings
 
 __all__ = ["OpenTelemetryObserver"]
 
@@ -37,9 +37,9 @@ class OpenTelemetryObserver:
 def _make(metric: Metric, meter: Meter) -> Counter | UpDownCounter | Histogram:
     name = f"kshare.{metric.name}"
     match metric.kind:
-        case Kind.COUNTER:
+        case MetricKind.COUNTER:
             return meter.create_counter(name, metric.unit, metric.about)
-        case Kind.GAUGE:
+        case MetricKind.GAUGE:
             return meter.create_up_down_counter(name, metric.unit, metric.about)
-        case Kind.HISTOGRAM:
+        case MetricKind.HISTOGRAM:
             return meter.create_histogram(name, metric.unit, metric.about)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from kshare.engine.events import Event
-from kshare.metrics.readings import METRICS, Kind, Metric, readings
+from kshare.metrics.readings import METRICS, Metric, MetricKind, readings
 
 __all__ = ["PrometheusObserver"]
 
@@ -37,7 +37,7 @@ class PrometheusObserver:
 
 def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     name = f"kshare_{metric.name.replace('.', '_')}{_SUFFIXES.get(metric.unit, '')}"
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         return Histogram(name, metric.about, metric.labels, registry=registry, buckets=_BUCKETS)
-    kind = Counter if metric.kind is Kind.COUNTER else Gauge
+    kind = Counter if metric.kind is MetricKind.COUNTER else Gauge
     return kind(name, metric.about, metric.labels, registry=registry)

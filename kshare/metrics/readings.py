@@ -28,7 +28,7 @@ from kshare.engine.events import (
 )
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 class Metric(NamedTuple):
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     """As in UCUM, the unified code for units of measure: s, By, {record}."""
     about: str
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
     labels: Mapping[str, str]
 
 
-_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_COUNTER, _GAUGE, _HISTOGRAM = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 
 REQUESTS = Metric("requests", _COUNTER, "{request}", "Requests to brokers, by outcome.", ("api", "error"))
 REQUEST_TIME = Metric("request.duration", _HISTOGRAM, "s", "Time from request to response.", ("api",))
@@ -79,7 +79,7 @@ UNACKNOWLEDGED = Metric(
     "Records whose acknowledgement was refused, or has an open outcome.",
     ("topic", "error"),
 )
-WORK_TIME = Metric(
+PROCESSING_TIME = Metric(
     "processing.duration",
     _HISTOGRAM,
     "s",
@@ -95,7 +95,7 @@ DAMAGED = Metric(
     ("topic",),
 )
 RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
-LOST = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
+LOST_RECORDS = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
 SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("why",))
 REBALANCES = Metric("rebalances", _COUNTER, "{assignment}", "Changes of the assignment.")
 PARTITIONS = Metric("assigned.partitions", _GAUGE, "{partition}", "Partitions currently assigned.")
@@ -112,11 +112,11 @@ METRICS = (
     REFUSED,
     ACKNOWLEDGED,
     UNACKNOWLEDGED,
-    WORK_TIME,
+    PROCESSING_TIME,
     SKIPPED,
     DAMAGED,
     RENEWED,
-    LOST,
+    LOST_RECORDS,
     SESSIONS,
     REBALANCES,
     PARTITIONS,
@@ -140,7 +140,7 @@ def readings(event: Event) -> Iterator[Reading]:
         case Settled():
             yield from _outcome(event)
         case Finished(topic, _, _, seconds):
-            yield Reading(WORK_TIME, seconds, {"topic": topic})
+            yield Reading(PROCESSING_TIME, seconds, {"topic": topic})
         case Skipped(topic, _, records):
             yield Reading(SKIPPED, records, {"topic": topic})
         case Damaged(topic, _, records, _):
@@ -148,7 +148,7 @@ def readings(event: Event) -> Iterator[Reading]:
         case LeaseRenewed(topic, _, records):
             yield Reading(RENEWED, records, {"topic": topic})
         case LeaseLost(topic, _, records, why):
-            yield Reading(LOST, records, {"topic": topic, "why": why})
+            yield Reading(LOST_RECORDS, records, {"topic": topic, "why": why})
         case SessionEnded(_, reason):
             yield Reading(SESSIONS, 1, {"why": reason})
         case Assigned(_, gained, lost):
@@ -161,8 +161,8 @@ def readings(event: Event) -> Iterator[Reading]:
 def _outcome(event: Settled) -> Iterator[Reading]:
     counts = event.counts()
     if event.error is None:
-        for word, records in counts.items():
-            yield Reading(ACKNOWLEDGED, records, {"topic": event.topic, "ack_type": word})
+        for ack_type, records in counts.items():
+            yield Reading(ACKNOWLEDGED, records, {"topic": event.topic, "ack_type": ack_type})
     else:
         error = "open" if event.is_open else getattr(event.error, "name", type(event.error).__name__)
         yield Reading(UNACKNOWLEDGED, sum(counts.values()), {"topic": event.topic, "error": error})

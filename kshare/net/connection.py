@@ -19,15 +19,15 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, UnreadableAnswer
 from kshare.net.clock import loop_clock
-from kshare.net.foreign import lost
+from kshare.net.connect_hints import FIRST_BYTES, connect_hint
+from kshare.net.error_translation import connection_error
 from kshare.net.frame_reader import FrameReader
 from kshare.net.outbox import Outbox
 from kshare.net.pending import OnReply, PendingRequest
 from kshare.net.readiness import call_when_readable
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
-from kshare.net.versions import BrokerVersions, Range
-from kshare.net.wrong_doors import FIRST_WORDS, guess
+from kshare.net.versions import BrokerVersions, VersionRange
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
 
@@ -41,7 +41,7 @@ SILENCE = 1.5
 _LAST_ID = 2**31 - 1
 
 
-class Asks(Protocol):
+class AskFunction(Protocol):
     """A function that sends a request and returns the response."""
 
     async def __call__(
@@ -59,10 +59,10 @@ class Connection:
         self._stream = stream
         self._last_id = 0
         self._outbox = Outbox(stream)
-        self._frames = FrameReader(stream, settings.max_response_bytes, self._hear)
+        self._frames = FrameReader(stream, settings.max_response_bytes, self._on_bytes)
         self._pending: dict[int, PendingRequest] = {}
         """By correlation id: requests that were sent, or wait to be sent."""
-        self._alone = anyio.Lock()
+        self._exclusive_lock = anyio.Lock()
         self._given_up: set[int] = set()
         self._owed_since: float | None = None
         self._clock = loop_clock()
@@ -128,15 +128,15 @@ class Connection:
         return self._error is None and self._outbox.is_free
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Asks]:
+    async def exclusive(self) -> AsyncIterator[AskFunction]:
         """Within this context only requests through the yielded function are sent; earlier ones are answered first."""
 
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
         ) -> ResponseT:
-            return cast("ResponseT", await self._ask(request, version, timeout, is_alone=True))
+            return cast("ResponseT", await self._ask(request, version, timeout, is_exclusive=True))
 
-        async with self._alone:
+        async with self._exclusive_lock:
             self._outbox.reserve()
             try:
                 yield ask
@@ -153,7 +153,7 @@ class Connection:
         """The highest version that both sides support; raises Unsupported if there is none."""
         return self.versions.best(request, self.peer)
 
-    def supports(self, request: type[Request[Any]]) -> Range | None:
+    def supports(self, request: type[Request[Any]]) -> VersionRange | None:
         """The first and last version that both sides support, or None."""
         return self.versions.common(request)
 
@@ -164,15 +164,15 @@ class Connection:
         return self._error is None
 
     @property
-    def why_closed(self) -> KshareError | None:
+    def close_reason(self) -> KshareError | None:
         return self._error
 
-    def on_closed(self, tell: Callable[[KshareError], None]) -> None:
-        """Calls `tell` with the reason when the connection ends, or now if it has ended; it must not raise."""
+    def on_closed(self, callback: Callable[[KshareError], None]) -> None:
+        """Calls `callback` with the reason when the connection ends, or now if it has ended; it must not raise."""
         if self._error is not None:
-            tell(self._error)
+            callback(self._error)
         else:
-            self._on_closed.append(tell)
+            self._on_closed.append(callback)
 
     async def wait_closed(self) -> None:
         """Waits until the stream is closed and every task has ended."""
@@ -194,8 +194,8 @@ class Connection:
             pending.finish()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
-        for tell in self._on_closed:
-            tell(error)
+        for callback in self._on_closed:
+            callback(error)
 
     # --- its tasks
 
@@ -225,13 +225,13 @@ class Connection:
         try:
             await call_when_readable(self._stream, self._take_frames)
         except DecodeError as error:
-            ended = ConnectionLost(f"{self.peer} sent an invalid response: {error}{self._guess()}")
+            ended = ConnectionLost(f"{self.peer} sent an invalid response: {error}{self._hint()}")
             ended.__cause__ = error
             self.end(ended)
         except Exception as error:
-            ending = lost(error, self.peer)
+            ending = connection_error(error, self.peer)
             if isinstance(ending, ConnectionLost):
-                ending = ConnectionLost(f"{ending}{self._guess()}")
+                ending = ConnectionLost(f"{ending}{self._hint()}")
             self.end(ending)
 
     async def _write(self) -> None:
@@ -239,16 +239,16 @@ class Connection:
         try:
             await self._outbox.run()
         except Exception as error:
-            self.end(lost(error, self.peer))
+            self.end(connection_error(error, self.peer))
 
     def _take_frames(self) -> None:
         for frame in self._frames.read():
             self._deliver(frame)
         self._owed_since = self._clock() if self._pending or self._given_up else None
 
-    def _hear(self, said: bytes | memoryview) -> None:
-        if len(self._opening) < FIRST_WORDS:
-            self._opening += said[:FIRST_WORDS]
+    def _on_bytes(self, said: bytes | memoryview) -> None:
+        if len(self._opening) < FIRST_BYTES:
+            self._opening += said[:FIRST_BYTES]
         self.is_suspect = False
 
     def _deliver(self, frame: memoryview) -> None:
@@ -267,15 +267,15 @@ class Connection:
         else:
             raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
 
-    def _guess(self) -> str:
-        return guess(
+    def _hint(self) -> str:
+        return connect_hint(
             self._opening, self._settings.security, answers=self._answers, is_waiting=bool(self._pending)
         )
 
     # --- sending
 
     async def _ask(
-        self, request: Request[Any], version: int | None, timeout: float | None, *, is_alone: bool = False
+        self, request: Request[Any], version: int | None, timeout: float | None, *, is_exclusive: bool = False
     ) -> Any:
         # Don't send what is cancelled already, or has no time left.
         await checkpoint_if_cancelled()
@@ -283,11 +283,16 @@ class Connection:
         if limit <= 0:
             raise self._timed_out(request, limit)
         pending = PendingRequest(request)
-        self._send(pending, request, version, is_alone=is_alone)
+        self._send(pending, request, version, is_exclusive=is_exclusive)
         return self._decode(pending, await self.wait_for_reply(pending, timeout=limit))
 
     def _send(
-        self, pending: PendingRequest, request: Request[Any], version: int | None, *, is_alone: bool = False
+        self,
+        pending: PendingRequest,
+        request: Request[Any],
+        version: int | None,
+        *,
+        is_exclusive: bool = False,
     ) -> None:
         """The only way to send requests; `wait_for_reply` raises any error."""
         pending.request, pending.is_answered = request, False
@@ -308,14 +313,14 @@ class Connection:
         self._pending[pending.correlation_id] = pending
         if self._owed_since is None:
             self._owed_since = pending.since
-        self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_alone))
+        self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_exclusive))
 
     def _leave(self, leave: Callable[[], None]) -> None:
         """A failure ends the connection; it doesn't belong to a single request."""
         try:
             leave()
         except OSError as error:
-            self.end(lost(error, self.peer))
+            self.end(connection_error(error, self.peer))
 
     def _on_reply(self, pending: PendingRequest, frame: memoryview) -> None:
         request = None
@@ -343,10 +348,10 @@ class Connection:
         """The caller has stopped waiting, with or without a reply."""
         if self._pending.pop(pending.correlation_id, None) is None:
             return
-        if self._outbox.take_back(pending.frame):
+        if self._outbox.withdraw(pending.frame):
             if not self._pending and not self._given_up:
                 self._owed_since = None
-        elif self._outbox.is_half_way(pending.frame):
+        elif self._outbox.is_partly_sent(pending.frame):
             self.end(
                 ConnectionLost(f"{self.peer} stopped reading in the middle of a request that was given up")
             )

@@ -13,9 +13,9 @@ from kshare.protocol.frames import FrameSplitter
 
 CHUNK = 16 * 1024
 """How much is read at once at the start of a frame: small frames come whole, of a large one this much is copied."""
-_WORTHWHILE = 16 * 1024
+_MIN_REST = 16 * 1024
 """How much of a frame must be missing for it to get memory of its own."""
-_GULP = 256 * 1024
+_WAKEUP_BYTES = 256 * 1024
 """How much of a large frame must have arrived for a wake-up to be worthwhile."""
 
 
@@ -38,12 +38,12 @@ class FrameReader:
         """
         frames: Sequence[memoryview] = ()
         while not frames:
-            room = self._rest or self._chunk
-            count = self._stream.receive_now(room)
+            buffer = self._rest or self._chunk
+            count = self._stream.receive_now(buffer)
             if count is None:
-                self._stream.wake_at(max(1, min(len(self._rest), _GULP)))
+                self._stream.set_read_threshold(max(1, min(len(self._rest), _WAKEUP_BYTES)))
                 break
-            self._on_bytes(room[:count])
+            self._on_bytes(buffer[:count])
             frames = self._take_rest(count) if self._rest else self._take_chunk(count)
         return frames
 
@@ -52,12 +52,12 @@ class FrameReader:
         if self._rest:
             return ()
         # The next frame may be small, and has to wake up the reader as well.
-        self._stream.wake_at(1)
+        self._stream.set_read_threshold(1)
         return (self._splitter.end_rest(),)
 
     def _take_chunk(self, count: int) -> Sequence[memoryview]:
         # A copy, since small frames are views of it: a kept frame shouldn't keep the whole chunk alive.
         frames = list(self._splitter.feed(bytes(self._chunk[:count])))
-        if self._splitter.missing >= _WORTHWHILE:
+        if self._splitter.missing >= _MIN_REST:
             self._rest = self._splitter.begin_rest(uncleared)
         return frames

@@ -18,8 +18,8 @@ from kshare.installation import version
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
-from kshare.net.foreign import reason, unreachable
-from kshare.net.outage import about
+from kshare.net.error_translation import connect_error, reason
+from kshare.net.outage_log import format_limit
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions
@@ -29,9 +29,9 @@ from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 log = logging.getLogger("kshare.net")
 
-FIRST_TRY = 4
+FIRST_VERSION = 4
 """The version of ApiVersions that every broker with share groups supports; a newer one would often cost a retry."""
-RENEW_AFTER = (0.80, 0.88)
+REAUTHENTICATE_AFTER = (0.80, 0.88)
 """The fraction of a SASL session after which to re-authenticate: random, so that not all clients do so at once."""
 
 
@@ -57,7 +57,7 @@ class Dialer:
                 raise ConnectionLost(f"can't reach {peer}: its response can't be decoded: {error}") from error
         if left < self._settings.connect_timeout:
             raise ConnectionLost(
-                f"can't reach {peer}: not connected within {about(left)} s (no {attempt.step})"
+                f"can't reach {peer}: not connected within {format_limit(left)} s (no {attempt.step})"
             )
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
@@ -109,13 +109,13 @@ class Dialer:
                     f"{attempt.peer} broke off the TLS handshake: does its listener use TLS? "
                     f"({reason(error)})"
                 ) from error
-            raise unreachable(error, attempt.peer) from error
+            raise connect_error(error, attempt.peer) from error
 
     async def _log_in(self, connection: Connection, host: str) -> None:
         security = self._settings.security
         lifetime = await sasl.authenticate(connection.ask, security, host, connection.peer)
         if lifetime is not None:
-            renewals = _Renewals(connection, self._settings, host, lifetime, self._random)
+            renewals = _Reauthentication(connection, self._settings, host, lifetime, self._random)
             connection.start_task(renewals.run)
 
 
@@ -127,7 +127,7 @@ class _Attempt:
         self.step = "TCP connection"
 
 
-class _Renewals:
+class _Reauthentication:
     """Re-authenticates on the same connection before the broker would end the session (KIP-368).
 
     Other requests wait meanwhile, as the broker takes nothing else then. Earlier requests are answered first, including
@@ -147,10 +147,10 @@ class _Renewals:
     async def run(self) -> None:
         peer = self._connection.peer
         while self._lifetime is not None and self._connection.is_open:
-            await anyio.sleep(self._lifetime * self._random.uniform(*RENEW_AFTER))
+            await anyio.sleep(self._lifetime * self._random.uniform(*REAUTHENTICATE_AFTER))
             try:
                 with anyio.fail_after(self._settings.request_timeout):
-                    async with self._connection.alone() as ask:
+                    async with self._connection.exclusive() as ask:
                         self._lifetime = await sasl.authenticate(
                             ask, self._settings.security, self._host, peer
                         )
@@ -163,7 +163,7 @@ class _Renewals:
 
 async def ask_versions(connection: Connection) -> BrokerVersions:
     """Asks the broker which API versions it supports, in a version of ApiVersions that it understands."""
-    ours = FIRST_TRY
+    ours = FIRST_VERSION
     for _ in range(2):
         request = ApiVersionsRequest("kshare", _own_version())
         frame = await connection.ask_for_bytes(request, version=ours)
@@ -187,7 +187,7 @@ def _offered(refusal: ApiVersionsResponse) -> int:
     """The best version of ApiVersions according to a refusal; very old brokers list nothing and support version 0."""
     for api in refusal.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY:
-            return max(0, min(api.max_version, FIRST_TRY))
+            return max(0, min(api.max_version, FIRST_VERSION))
     return 0
 
 

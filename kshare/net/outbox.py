@@ -43,7 +43,7 @@ class Outbox:
             else:
                 self._frames.popleft()
 
-    def take_back(self, frame: bytes) -> bool:
+    def withdraw(self, frame: bytes) -> bool:
         """Removes a frame; False if some of it has been sent already."""
         if frame in self._held_back:
             self._held_back.remove(frame)
@@ -53,7 +53,7 @@ class Outbox:
             return True
         return False
 
-    def is_half_way(self, frame: bytes) -> bool:
+    def is_partly_sent(self, frame: bytes) -> bool:
         return bool(self._frames) and frame is self._frames[0]
 
     def reserve(self) -> None:

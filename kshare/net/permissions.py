@@ -15,9 +15,9 @@ from kshare.net.addresses import format_address
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 
-Resource = Literal["topic", "group", "cluster"]
+ResourceKind = Literal["topic", "group", "cluster"]
 
-_RESOURCES: dict[int, Resource] = {
+_RESOURCES: dict[int, ResourceKind] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
@@ -29,7 +29,7 @@ class Right:
     """An operation, as Kafka calls it (Read, Describe, AlterConfigs), on a resource."""
 
     operation: str
-    resource: Resource
+    resource: ResourceKind
     name: str = ""
     """The topic or group; empty for the cluster."""
 

@@ -21,7 +21,7 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.backoff import Backoff
 from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
-from kshare.net.outage import Outage, about
+from kshare.net.outage_log import Outage, format_limit
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
@@ -66,13 +66,13 @@ class Pool:
         """Adds node addresses (host, port, rack). Other nodes stay known: not every response lists all."""
         self._nodes.update((number, (host, port)) for number, (host, port, _) in nodes.items())
 
-    def start_anew(self) -> None:
+    def rebootstrap(self) -> None:
         """Forgets all node addresses and starts again from the bootstrap servers."""
         self._nodes.clear()
         for endpoint in self._endpoints.values():
             endpoint.hang_up("the cluster has other addresses now")
 
-    async def get_in(self, *, timeout: float | None = None) -> Connection:
+    async def bootstrap(self, *, timeout: float | None = None) -> Connection:
         """Connects to a broker and sends a request that needs no permission, or raises why that fails, in `timeout`.
 
         A broker that requires a login closes the connection at the first request of a client without one. Later that
@@ -144,11 +144,11 @@ class Pool:
         """Connections to responsive brokers, without those that failed recently or haven't answered in time."""
         for endpoint in self._endpoints.values():
             connection = endpoint.connections.get(purpose)
-            if connection is not None and connection.is_open and not endpoint.is_in_doubt:
+            if connection is not None and connection.is_open and not endpoint.is_suspect:
                 yield connection
 
     @property
-    def has_a_choice(self) -> bool:
+    def has_alternatives(self) -> bool:
         """Whether more than one broker can be asked. Bootstrap servers may be other names of known nodes."""
         return len(set(self._nodes.values()) or self.settings.bootstrap) > 1
 
@@ -193,20 +193,20 @@ class _Endpoint:
         self._address = address
         self._dialer = dialer
         self._settled_after = settled_after
-        self._turns: dict[str, anyio.Lock] = {}
+        self._locks: dict[str, anyio.Lock] = {}
         self._problem: KshareError | None = None
         self._outage = Outage(self.peer)
         self._dialing: set[anyio.CancelScope] = set()
         self._is_closed = False
 
     @property
-    def is_in_doubt(self) -> bool:
+    def is_suspect(self) -> bool:
         """The last attempt to connect failed, or a request on one of its connections timed out."""
         return self._outage.is_on or any(one.is_suspect for one in self.connections.values())
 
     async def connect(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
         """Returns the open connection, or a new one; concurrent callers wait for the same."""
-        async with _in_turn(self._turns.setdefault(purpose, anyio.Lock()), deadline, self.peer):
+        async with _in_turn(self._locks.setdefault(purpose, anyio.Lock()), deadline, self.peer):
             connection = self.connections.get(purpose)
             if connection is not None and connection.is_open:
                 return connection
@@ -241,14 +241,14 @@ class _Endpoint:
             connection = await self._dialer.dial(self._address, tasks, deadline=deadline)
         except KshareError as error:
             self._failed(error)
-            told = self._outage.on_failure(str(error), anyio.current_time())
-            if told:
-                log.warning(told)
+            message = self._outage.on_failure(str(error), anyio.current_time())
+            if message:
+                log.warning(message)
             raise
         born = anyio.current_time()
-        told = self._outage.on_success(born)
-        if told:
-            log.warning(told)
+        message = self._outage.on_success(born)
+        if message:
+            log.warning(message)
         self.connections[purpose] = connection
         connection.on_closed(lambda error: self._on_closed(connection, error, born))
         return connection
@@ -276,7 +276,7 @@ async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncItera
         is_ours = True
     if not is_ours:
         raise ConnectionLost(
-            f"can't reach {target}: not connected within {about(limit)} s (another attempt is under way)"
+            f"can't reach {target}: not connected within {format_limit(limit)} s (another attempt is under way)"
         )
     try:
         yield

@@ -39,7 +39,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
             if not ended.done():
                 ended.set_exception(error)
             return
-        if stream.holds_back:
+        if stream.has_buffered_bytes:
             loop.call_soon(call, context=context)
 
     descriptor = stream.socket.fileno()
@@ -60,7 +60,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
 async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> None:
     while True:
         on_ready()
-        if stream.holds_back:
+        if stream.has_buffered_bytes:
             await checkpoint()
         else:
             await anyio.wait_readable(stream.socket)

@@ -15,14 +15,14 @@ from typing import Any, Protocol, cast
 from anyio import to_thread
 
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError
-from kshare.net.connection import Asks
+from kshare.net.connection import AskFunction
 from kshare.net.settings import NEEDS_EXTRA, Security
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 log = logging.getLogger("kshare.net")
 
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 """SCRAM takes two, Kerberos a few: a broker that wants more is broken."""
 
 
@@ -36,7 +36,7 @@ class _Mechanism(Protocol):
     def is_authenticated(self) -> bool: ...
 
 
-async def authenticate(ask: Asks, security: Security, host: str, peer: str) -> float | None:
+async def authenticate(ask: AskFunction, security: Security, host: str, peer: str) -> float | None:
     """Returns after how many seconds to re-authenticate; None if the session lasts as long as the connection."""
     token = await _fresh_token(security)
     mechanism = await _begin(security, token, host)
@@ -61,10 +61,10 @@ async def _begin(security: Security, token: str | None, host: str) -> _Mechanism
         raise AuthenticationFailed(_clean(text, security, token)) from None
 
 
-async def _converse(ask: Asks, mechanism: _Mechanism, what: str) -> int:
+async def _converse(ask: AskFunction, mechanism: _Mechanism, what: str) -> int:
     """Exchanges messages until the mechanism is done; returns the session's lifetime in milliseconds."""
     said = b""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         try:
             ours = await _in_thread(mechanism.auth_bytes)
         except Exception as error:
@@ -88,7 +88,7 @@ async def _converse(ask: Asks, mechanism: _Mechanism, what: str) -> int:
     return answer.session_lifetime_ms
 
 
-async def _choose_mechanism(ask: Asks, mechanism: str, peer: str) -> None:
+async def _choose_mechanism(ask: AskFunction, mechanism: str, peer: str) -> None:
     answer = await ask(SaslHandshakeRequest(mechanism), version=1)
     match answer.error_code:
         case ErrorCode.NONE:

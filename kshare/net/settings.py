@@ -17,7 +17,7 @@ from kshare.errors import ConfigError
 from kshare.net.addresses import Address, parse_addresses
 from kshare.protocol.frames import MAX_FRAME
 
-Token: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
+TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -52,7 +52,7 @@ class Security:
     """The user name, for PLAIN and SCRAM."""
     password: str | None = field(default=None, repr=False)
     """The password, for PLAIN and SCRAM."""
-    token: Token | None = field(default=None, repr=False)
+    token: TokenProvider | None = field(default=None, repr=False)
     """A function that returns a fresh token, for OAUTHBEARER. It may be async. If it isn't, it runs in a thread and may
     block."""
     kerberos_service_name: str = "kafka"

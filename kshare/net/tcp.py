@@ -21,7 +21,7 @@ STAGGER_S = 0.25
 """How long one address may be silent before the next is tried beside it."""
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """What non-blocking sockets raise, plain or with TLS, when they would block."""
-_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
+_IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 class TcpStream(AsyncResource):
@@ -30,8 +30,8 @@ class TcpStream(AsyncResource):
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         # With TLS the number of bytes on the wire isn't known.
-        self._can_wake_late = sys.platform == "linux" and not isinstance(connected, ssl.SSLSocket)
-        self._wakes_at = 1
+        self._has_read_threshold = sys.platform == "linux" and not isinstance(connected, ssl.SSLSocket)
+        self._read_threshold = 1
 
     @property
     def socket(self) -> socket.socket:
@@ -49,25 +49,25 @@ class TcpStream(AsyncResource):
         host, port = self._socket.getpeername()[:2]
         return host, port
 
-    def receive_now(self, room: memoryview) -> int | None:
-        """Returns how many bytes were written into `room`; None if there are none for now. May raise EndOfStream."""
+    def receive_now(self, buffer: memoryview) -> int | None:
+        """Returns how many bytes were written into `buffer`; None if there are none for now. May raise EndOfStream."""
         try:
-            count = self._socket.recv_into(room)
+            count = self._socket.recv_into(buffer)
         except WOULD_BLOCK:
             return None
         if not count:
             raise anyio.EndOfStream
         return count
 
-    def wake_at(self, count: int) -> None:
+    def set_read_threshold(self, count: int) -> None:
         """So many bytes are certain to come: the socket becomes readable only when they have."""
-        if self._can_wake_late and count != self._wakes_at:
+        if self._has_read_threshold and count != self._read_threshold:
             # The system makes sure that its own buffer is large enough.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-            self._wakes_at = count
+            self._read_threshold = count
 
     @property
-    def holds_back(self) -> bool:
+    def has_buffered_bytes(self) -> bool:
         """Whether TLS has decrypted bytes that weren't read yet: the socket doesn't become readable for these."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
@@ -147,7 +147,7 @@ async def _connected(family: int, protocol: int, address: tuple[object, ...]) ->
         runner.setblocking(False)
         runner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = runner.connect_ex(address)
-        if code not in _UNDER_WAY:
+        if code not in _IN_PROGRESS:
             raise OSError(code, os.strerror(code))
         await anyio.wait_writable(runner)
         code = runner.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -10,14 +10,14 @@ from kshare.errors import Unsupported
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ApiVersionsResponse
 
-Range: TypeAlias = tuple[int, int]
+VersionRange: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
     """The versions on one connection: listeners of the same broker may differ."""
 
-    ranges: Mapping[int, Range]
+    ranges: Mapping[int, VersionRange]
     """By API key: first and last version that the broker supports."""
     features: Mapping[str, int]
     """Finalized feature levels of the cluster."""
@@ -32,7 +32,7 @@ class BrokerVersions:
             {feature.name: feature.max_version for feature in answer.supported_features},
         )
 
-    def common(self, request: type[Request[Any]]) -> Range | None:
+    def common(self, request: type[Request[Any]]) -> VersionRange | None:
         """First and last version that both sides support, or None."""
         theirs = self.ranges.get(request.API_KEY)
         if theirs is None:
@@ -58,5 +58,5 @@ class BrokerVersions:
         )
 
 
-def _text(versions: Range) -> str:
+def _text(versions: VersionRange) -> str:
     return f"v{versions[0]}" if versions[0] == versions[1] else f"v{versions[0]} to v{versions[1]}"

@@ -83,10 +83,10 @@ class FrameSplitter:
         """How many bytes a frame that is begun still lacks."""
         return 0 if self._wanted is None else self._wanted - self._held
 
-    def begin_rest(self, new_room: Callable[[int], memoryview]) -> memoryview:
-        """Room for what is missing, to be filled before `end_rest`. `new_room` gives memory for the whole frame."""
+    def begin_rest(self, new_buffer: Callable[[int], memoryview]) -> memoryview:
+        """Room for what is missing, to be filled before `end_rest`. `new_buffer` gives memory for the whole frame."""
         assert self._wanted is not None, "a frame is begun"
-        self._whole = new_room(self._wanted)
+        self._whole = new_buffer(self._wanted)
         at = 0
         for part in self._parts:
             self._whole[at : at + len(part)] = part

@@ -9,19 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kshare.spark.leased import LeaseEnded
-    from kshare.spark.leasing import Lease, LeaseLost, lease
+    from kshare.spark.batch_lease import BatchLease, LeaseLostError, lease
+    from kshare.spark.lease_token import LeaseEnded
     from kshare.spark.reader import DataLoss
     from kshare.spark.settling import settle
 
-__all__ = ["DataLoss", "Lease", "LeaseEnded", "LeaseLost", "lease", "settle"]
+__all__ = ["BatchLease", "DataLoss", "LeaseEnded", "LeaseLostError", "lease", "settle"]
 
 _LATE = {
     "DataLoss": "kshare.spark.reader",
-    "Lease": "kshare.spark.leasing",
-    "LeaseEnded": "kshare.spark.leased",
-    "LeaseLost": "kshare.spark.leasing",
-    "lease": "kshare.spark.leasing",
+    "BatchLease": "kshare.spark.batch_lease",
+    "LeaseEnded": "kshare.spark.lease_token",
+    "LeaseLostError": "kshare.spark.batch_lease",
+    "lease": "kshare.spark.batch_lease",
     "settle": "kshare.spark.settling",
 }
 

@@ -25,7 +25,7 @@ Counted = tuple[int, int, int]
 """First and last offset of a range, and its delivery count."""
 
 
-class Rows:
+class RowBuilder:
     """Collects records of one partition, in the order of their offsets, into columns."""
 
     def __init__(

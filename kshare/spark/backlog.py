@@ -23,7 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kshare.admin.configs import Resource, describe
+from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
@@ -31,10 +31,16 @@ from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
 from kshare.spark.connections import connections
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import Range
-from kshare.spark.reader import read_ranges
+from kshare.spark.ranges import RecordRange
+from kshare.spark.reader import read_arrow
 from kshare.spark.splitting import split
-from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, ShareState, StateRange
+from kshare.state.share_records import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionKey,
+    SharePartitionState,
+    StateRange,
+    StoredState,
+)
 
 _ISOLATION, _RESET = "share.isolation.level", "share.auto.offset.reset"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
@@ -45,7 +51,7 @@ _MS = (86_400_000, 3_600_000, 60_000, 1000)
 class BacklogPartition(InputPartition):
     """A task's ranges."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[RecordRange, ...]
     is_committed_only: bool
 
 
@@ -57,36 +63,36 @@ class BacklogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
-        view = shared.submit(plan, shared.router, self._options).result()
+        view = shared.submit(plan_view, shared.router, self._options).result()
         tasks = split(view.ranges, self._options.min_partitions)
         # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, BacklogPartition)
-        return read_ranges(self._options, partition.ranges, is_committed_only=partition.is_committed_only)
+        return read_arrow(self._options, partition.ranges, is_committed_only=partition.is_committed_only)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BacklogView:
     """The backlog when it was planned."""
 
-    ranges: list[Range]
+    ranges: list[RecordRange]
     is_committed_only: bool
     """Whether to skip aborted transactions, according to the group's isolation level."""
 
 
-async def plan(router: Router, options: ReadOptions) -> View:
+async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
     """Asks for states first and for end offsets last, so that concurrent changes don't make the view smaller."""
     group = options.group
     settings = {
         one.name: one.value or ""
-        for one in await describe(router, Resource.GROUP, group, keys=[_ISOLATION, _RESET])
+        for one in await describe(router, ConfigResource.GROUP, group, keys=[_ISOLATION, _RESET])
     }
     is_committed_only = settings.get(_ISOLATION, "").lower() == "read_committed"
     topics = (await router.metadata(options.topics)).topics
     shares = {
-        (topic.name or "", row.partition_index): SharePartition(group, topic.topic_id, row.partition_index)
+        (topic.name or "", row.partition_index): SharePartitionKey(group, topic.topic_id, row.partition_index)
         for topic in topics
         for row in topic.partitions
     }
@@ -95,31 +101,32 @@ async def plan(router: Router, options: ReadOptions) -> View:
     starts = await _first_starts(router, unread, settings.get(_RESET, ""), is_committed_only)
     firsts = await log_offsets(router, shares, EARLIEST)
     ends = await log_offsets(router, shares, LATEST, is_committed_only=is_committed_only)
-    ranges: list[Range] = []
+    ranges: list[RecordRange] = []
     for place, share in shares.items():
         state = _new(starts[place]) if place in starts else states[share]
         topic_id = str(UUID(bytes=share.topic_id))
         ranges += [
-            Range(place[0], topic_id, place[1], *one) for one in _open(state, firsts[place], ends[place])
+            RecordRange(place[0], topic_id, place[1], *one)
+            for one in _open(state, firsts[place], ends[place])
         ]
-    return View(ranges, is_committed_only)
+    return BacklogView(ranges, is_committed_only)
 
 
-def _is_unread(state: ShareState | None) -> bool:
-    return state is None or state.start_offset == UNDECIDED
+def _is_unread(state: SharePartitionState | None) -> bool:
+    return state is None or state.start_offset == UNINITIALIZED_START_OFFSET
 
 
-def _new(start: int) -> ShareState:
-    return ShareState(start, (), 0, 0, 0, 0)
+def _new(start: int) -> SharePartitionState:
+    return SharePartitionState(start, (), 0, 0, 0, 0)
 
 
-def _open(state: ShareState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
+def _open(state: SharePartitionState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
     """First offset, last offset and delivery count; neighbours with the same count are merged."""
     merged: list[StateRange] = []
     for one in state.open_ranges(end):
         if one.last < log_start:
             continue
-        here = StateRange(max(one.first, log_start), one.last, Delivery.AVAILABLE, one.deliveries)
+        here = StateRange(max(one.first, log_start), one.last, StoredState.AVAILABLE, one.deliveries)
         if merged and merged[-1].last + 1 == here.first and merged[-1].deliveries == here.deliveries:
             here = here._replace(first=merged.pop().first)
         merged.append(here)

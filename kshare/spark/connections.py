@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from kshare.admin.log_reading import LogReader, Place
+from kshare.admin.log_reading import LogPartition, LogReader
 from kshare.admin.routing import Router
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -26,7 +26,7 @@ from kshare.net.settings import NetSettings
 T = TypeVar("T")
 
 _MOST = 4
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 """For one request, retries included: long enough for a new leader to be elected."""
 
 
@@ -37,14 +37,14 @@ class Connections:
         self._life = ExitStack()
         self._portal = self._life.enter_context(start_blocking_portal("asyncio", name="kshare connections"))
         pool = self._life.enter_context(self._portal.wrap_async_context_manager(Pool(settings)))
-        self.router = Router(pool, _PATIENCE_S)
+        self.router = Router(pool, _TIMEOUT_S)
         self.readers = {
             is_committed_only: LogReader(
                 self.router, is_committed_only=is_committed_only, try_s=settings.request_timeout
             )
             for is_committed_only in (False, True)
         }
-        self.sizes: dict[Place, float] = {}
+        self.sizes: dict[LogPartition, float] = {}
         """Bytes per offset, as measured so far: determines how much to ask for."""
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
@@ -56,7 +56,7 @@ class Connections:
 
 _open: OrderedDict[NetSettings, Connections] = OrderedDict()
 _lock = Lock()
-_of_parents: list[object] = []
+_inherited: list[object] = []
 
 
 def connections(settings: NetSettings) -> Connections:
@@ -81,13 +81,13 @@ def close_connections() -> None:
         one.close()
 
 
-def _start_anew() -> None:
+def _reset_after_fork() -> None:
     """A forked child doesn't have the loop's thread, so the parent's connections can't be used here."""
     global _open, _lock
     # Kept alive: closing them, even by garbage collection, would wait for that thread.
-    _of_parents.append(_open)
+    _inherited.append(_open)
     _open, _lock = OrderedDict(), Lock()
 
 
 atexit.register(close_connections)
-os.register_at_fork(after_in_child=_start_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -12,7 +12,7 @@ from kshare.engine.events import Acquired, Event, LeaseLost, LeaseRenewed, Sessi
 from kshare.spark.ranges import Token
 
 
-class Counters:
+class QueryCounters:
     """The counters of one process, in records."""
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Counters:
     def planned(self, token: Token) -> None:
         self._emitted += sum(map(len, token.acquired))
 
-    def on_standing(self, standing: Iterable[PartitionOffset]) -> None:
+    def on_group_offsets(self, group_offsets: Iterable[PartitionOffset]) -> None:
         """Takes the offsets that the group's coordinator reports; brokers before Kafka 4.2 report no lag."""
-        rows = list(standing)
+        rows = list(group_offsets)
         for row in rows:
             if row.start_offset is not None:
                 self.starts[row.topic, row.partition] = row.start_offset

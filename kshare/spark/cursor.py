@@ -22,13 +22,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import takewhile
 
-from kshare.admin.log_reading import Piece
+from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import CorruptBatchError
 from kshare.protocol.records import Batch
 from kshare.spark.arrow import Counted
 
 _SMALLEST, _FIRST, _LARGEST = 64 << 10, 1 << 20, 8 << 20
-_BATCH_ROOM = 1.2
+_BATCH_OVERHEAD = 1.2
 """Ask for so much more than the estimate: responses end within a batch, and batches differ in size."""
 
 
@@ -52,20 +52,20 @@ class Cursor:
         return self._index == len(self._ranges)
 
     @property
-    def room(self) -> int:
+    def bytes_to_fetch(self) -> int:
         """How many bytes to ask for: about the size of the ranges, as anything after them would be read in vain."""
         if self.bytes_per_offset is None:
             return _FIRST
-        wanted = (self._ranges[-1][1] + 1 - self.offset) * self.bytes_per_offset * _BATCH_ROOM
+        wanted = (self._ranges[-1][1] + 1 - self.offset) * self.bytes_per_offset * _BATCH_OVERHEAD
         return max(_SMALLEST, min(int(wanted), _LARGEST))
 
-    def take(self, piece: Piece) -> list[tuple[Batch, Sequence[Counted]]]:
+    def take(self, fetch: FetchedBatches) -> list[tuple[Batch, Sequence[Counted]]]:
         """Returns the batches with wanted records, and the ranges that overlap each; moves past them."""
         found: list[tuple[Batch, Sequence[Counted]]] = []
         begun, reached, size = None, -1, 0
         end = self._ranges[-1][1]
         # Batches that end before the requested offset are irrelevant.
-        batches = [one for one in piece.batches() if one[0].last_offset >= self.offset]
+        batches = [one for one in fetch.batches() if one[0].last_offset >= self.offset]
         if self._leaves_out(batches):
             batches = batches[: self._seen_before(batches)]
         for index, (batch, is_for_users) in enumerate(batches):

@@ -40,13 +40,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
+from kshare.spark.offset_sets import OffsetSet, PartitionRange
 from kshare.spark.options import Settle
-from kshare.spark.ranges import Range, Token, TokenError
-from kshare.spark.spans import Span, SpanSet
-from kshare.state.lease import Partition
+from kshare.spark.ranges import RecordRange, Token, TokenError
+from kshare.state.lease import TopicIdPartition
 
 Verdict = Literal["reject", "release"]
-Verdicts = Mapping[Verdict, Sequence[Span]]
+Verdicts = Mapping[Verdict, Sequence[PartitionRange]]
 """The user's decisions for single rows."""
 
 
@@ -54,9 +54,9 @@ Verdicts = Mapping[Verdict, Sequence[Span]]
 class Decisions:
     """What to acknowledge now, as far as it is still held."""
 
-    accept: list[Span] = field(default_factory=list)
-    release: list[Span] = field(default_factory=list)
-    reject: list[Span] = field(default_factory=list)
+    accept: list[PartitionRange] = field(default_factory=list)
+    release: list[PartitionRange] = field(default_factory=list)
+    reject: list[PartitionRange] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.accept or self.release or self.reject)
@@ -64,7 +64,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    span: Span
+    span: PartitionRange
     delivery_count: int
 
 
@@ -85,11 +85,11 @@ class Custody:
         self._adopted_start: Token | None = None
         """Where the newest token begins, if only reading it has told."""
         self._fresh: deque[_Fresh] = deque()
-        self._is_fresh = SpanSet()
-        self._in_flight = SpanSet()
-        self._owed = SpanSet()
+        self._is_fresh = OffsetSet()
+        self._in_flight = OffsetSet()
+        self._owed = OffsetSet()
         self._gone: set[bytes] = set()
-        self._verdicts: dict[Verdict, SpanSet] = {}
+        self._verdicts: dict[Verdict, OffsetSet] = {}
         self._ends: Mapping[tuple[str, int], int] | None = None
 
     # --- what is known
@@ -112,7 +112,7 @@ class Custody:
     def owed(self) -> int:
         return self._owed.total
 
-    def owed_spans(self) -> list[Span]:
+    def owed_spans(self) -> list[PartitionRange]:
         return [*self._owed]
 
     # --- Spark's side
@@ -130,7 +130,7 @@ class Custody:
         if start.batch < last.batch:
             # Spark never logged our last plan, so it is void: its records are released and will be redelivered.
             back = Decisions(release=[*self._in_flight])
-            self._last, self._in_flight, self._verdicts = start, SpanSet(), {}
+            self._last, self._in_flight, self._verdicts = start, OffsetSet(), {}
             return back
         raise TokenError(
             f"Spark goes on after batch {start.batch} of this source, which knows only {last.batch}: is the "
@@ -156,13 +156,13 @@ class Custody:
             self._in_flight.add(_span(one))
         return self._last
 
-    def give_back_fresh(self) -> Decisions:
+    def release_fresh(self) -> Decisions:
         """Releases what is in no token yet; it will be redelivered."""
         back = Decisions(release=[*self._is_fresh])
-        self._fresh, self._is_fresh = deque(), SpanSet()
+        self._fresh, self._is_fresh = deque(), OffsetSet()
         return back
 
-    def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[Range, ...], Decisions]:
+    def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[RecordRange, ...], Decisions]:
         """Spark is about to read what lies between: the ranges, and what may be accepted by that.
 
         `is_logged`: it is certain that Spark's log holds `end`.
@@ -192,21 +192,21 @@ class Custody:
             accept = [*self._in_flight]
             decisions.accept += accept
             self._owe(accept)
-            self._in_flight = SpanSet()
+            self._in_flight = OffsetSet()
         return ranges, decisions
 
     def resume(self) -> Token | None:
         """For releases of Spark that don't say where they stand: the newest token there is."""
         return self._last or self._replayed
 
-    def settle_rows(self, span: Span, verdict: Verdict | None) -> int:
+    def settle_rows(self, span: PartitionRange, verdict: Verdict | None) -> int:
         """How many of these are in flight; the user wants them settled so when the batch is complete."""
         known = self._in_flight.within(span)
         if verdict is not None:
             for other in self._verdicts.values():
                 other.remove(span)
             for one in known:
-                self._verdicts.setdefault(verdict, SpanSet()).add(one)
+                self._verdicts.setdefault(verdict, OffsetSet()).add(one)
         return sum(one.size for one in known)
 
     @property
@@ -223,7 +223,7 @@ class Custody:
 
     # --- the brokers' side
 
-    def acquired(self, topic: str, span: Span, delivery_count: int) -> Decisions:
+    def acquired(self, topic: str, span: PartitionRange, delivery_count: int) -> Decisions:
         """The broker has acquired these for us."""
         self.names[span.partition[0]] = topic
         again = self._owed.within(span)
@@ -234,7 +234,7 @@ class Custody:
                     self._add_fresh(new, delivery_count)
         return Decisions(accept=again)
 
-    def lost(self, span: Span) -> None:
+    def lost(self, span: PartitionRange) -> None:
         """Their lock is lost: they will be redelivered, perhaps to us."""
         if not self._is_fresh.within(span):
             return
@@ -244,13 +244,13 @@ class Custody:
             kept.extend(_Fresh(part, one.delivery_count) for part in _without(one.span, span))
         self._fresh = kept
 
-    def confirmed(self, span: Span) -> None:
+    def confirmed(self, span: PartitionRange) -> None:
         """The broker has confirmed these: they won't be redelivered."""
         self._owed.remove(span)
 
-    def start_moved(self, partition: Partition, offset: int) -> None:
+    def start_moved(self, partition: TopicIdPartition, offset: int) -> None:
         """The group's start in this partition: all that lies before it is done."""
-        self._owed.remove(Span(partition, 0, offset - 1))
+        self._owed.remove(PartitionRange(partition, 0, offset - 1))
 
     def topic_gone(self, topic_id: bytes) -> None:
         """The topic was deleted: none of its records can be redelivered or accepted any more."""
@@ -272,9 +272,9 @@ class Custody:
         emitted = _emitted(token, verdicts) if is_complete else _spans(token.owed)
         return Decisions(accept=self._adopt_owed(emitted))
 
-    def _adopt_owed(self, emitted: SpanSet) -> list[Span]:
+    def _adopt_owed(self, emitted: OffsetSet) -> list[PartitionRange]:
         """Emitted by another process. Gives what of it is held already: to be accepted now."""
-        held: list[Span] = []
+        held: list[PartitionRange] = []
         for span in [*emitted]:
             held += [*self._is_fresh.within(span), *self._in_flight.within(span)]
             self.lost(span)
@@ -296,56 +296,58 @@ class Custody:
                 self._in_flight.remove(span)
         decisions.accept = [*self._in_flight]
         self._owe(decisions.accept)
-        self._in_flight, self._verdicts = SpanSet(), {}
+        self._in_flight, self._verdicts = OffsetSet(), {}
         return decisions
 
-    def _owe(self, spans: Iterable[Span]) -> None:
+    def _owe(self, spans: Iterable[PartitionRange]) -> None:
         for span in spans:
             if span.partition[0] not in self._gone:
                 self._owed.add(span)
 
-    def _add_fresh(self, span: Span, delivery_count: int) -> None:
+    def _add_fresh(self, span: PartitionRange, delivery_count: int) -> None:
         if self._ends is not None:
             where = (self.names[span.partition[0]], span.partition[1])
-            span = Span(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
+            span = PartitionRange(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
         if span.first <= span.last:
             self._fresh.append(_Fresh(span, delivery_count))
             self._is_fresh.add(span)
 
-    def _take(self, limit: int) -> Iterator[Range]:
+    def _take(self, limit: int) -> Iterator[RecordRange]:
         """Oldest first; what is too long is cut."""
         while self._fresh and limit > 0:
             one = self._fresh.popleft()
             partition, first, last = one.span
             if one.span.size > limit:
-                self._fresh.appendleft(_Fresh(Span(partition, first + limit, last), one.delivery_count))
+                self._fresh.appendleft(
+                    _Fresh(PartitionRange(partition, first + limit, last), one.delivery_count)
+                )
                 last = first + limit - 1
             limit -= last - first + 1
-            self._is_fresh.remove(Span(partition, first, last))
-            yield self._range(Span(partition, first, last), one.delivery_count)
+            self._is_fresh.remove(PartitionRange(partition, first, last))
+            yield self._range(PartitionRange(partition, first, last), one.delivery_count)
 
-    def _ranges(self, spans: Iterable[Span]) -> Iterator[Range]:
+    def _ranges(self, spans: Iterable[PartitionRange]) -> Iterator[RecordRange]:
         for span in spans:
             yield self._range(span, 1)
 
-    def _range(self, span: Span, delivery_count: int) -> Range:
+    def _range(self, span: PartitionRange, delivery_count: int) -> RecordRange:
         topic_id, number = span.partition
         name = self.names[topic_id]
-        return Range(name, str(UUID(bytes=topic_id)), number, span.first, span.last, delivery_count)
+        return RecordRange(name, str(UUID(bytes=topic_id)), number, span.first, span.last, delivery_count)
 
 
-def _span(one: Range) -> Span:
-    return Span((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
+def _span(one: RecordRange) -> PartitionRange:
+    return PartitionRange((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
 
 
-def _spans(ranges: Iterable[Range]) -> SpanSet:
-    spans = SpanSet()
+def _spans(ranges: Iterable[RecordRange]) -> OffsetSet:
+    spans = OffsetSet()
     for one in ranges:
         spans.add(_span(one))
     return spans
 
 
-def _emitted(token: Token, verdicts: Verdicts | None = None) -> SpanSet:
+def _emitted(token: Token, verdicts: Verdicts | None = None) -> OffsetSet:
     """What is owed once the batch of this token is complete, where another process has made it."""
     # Where nobody knows which rows the user settled otherwise: better emitted twice than lost.
     done = () if token.is_settled_by_row and verdicts is None else token.acquired
@@ -356,25 +358,25 @@ def _emitted(token: Token, verdicts: Verdicts | None = None) -> SpanSet:
     return emitted
 
 
-def _outside(ranges: Iterable[Range], spans: SpanSet) -> Iterator[Range]:
+def _outside(ranges: Iterable[RecordRange], spans: OffsetSet) -> Iterator[RecordRange]:
     for one in ranges:
         for part in spans.outside(_span(one)):
             yield replace(one, first=part.first, last=part.last)
 
 
-def _without(span: Span, hole: Span) -> Iterator[Span]:
+def _without(span: PartitionRange, hole: PartitionRange) -> Iterator[PartitionRange]:
     if span.partition != hole.partition or hole.last < span.first or span.last < hole.first:
         yield span
         return
     if span.first < hole.first:
-        yield Span(span.partition, span.first, hole.first - 1)
+        yield PartitionRange(span.partition, span.first, hole.first - 1)
     if hole.last < span.last:
-        yield Span(span.partition, hole.last + 1, span.last)
+        yield PartitionRange(span.partition, hole.last + 1, span.last)
 
 
-def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def _joined(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
     """Neighbours that were delivered equally often are one: tokens are written at every trigger."""
-    joined: list[Range] = []
+    joined: list[RecordRange] = []
     for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
         before = joined[-1] if joined else None
         if (

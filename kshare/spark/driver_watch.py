@@ -23,7 +23,7 @@ class DriverWatch:
         candidates = [] if folder is None else [folder, folder.parent]
         self._folder = next((one for one in candidates if one.is_dir()), None)
 
-    def what_happened(self) -> str | None:
+    def reason_to_stop(self) -> str | None:
         """Why the runner should end; None while the driver is running."""
         if os.getppid() != self._parent:
             return "the driver is gone"

@@ -8,7 +8,7 @@ Pure; times are passed in.
 
 from __future__ import annotations
 
-FIRST = 2_000
+INITIAL_RECORDS = 2_000
 """The bound before the first measurement."""
 _SHARE = 0.5
 """Fraction of the lock: the rest is for a batch that takes longer than the last ones."""
@@ -20,7 +20,7 @@ class LockFit:
     """`bound` is the current estimate, in records."""
 
     def __init__(self) -> None:
-        self.bound = FIRST
+        self.bound = INITIAL_RECORDS
         self._rate = 0.0
 
     def on_batch(self, records: int, seconds: float, lock_s: float) -> None:

@@ -18,9 +18,9 @@ from kshare.engine.reporter import Reporter
 from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.custody import Custody, Decisions
-from kshare.spark.spans import Span
-from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, Partition
-from kshare.state.leases import LeaseKeeper
+from kshare.spark.offset_sets import PartitionRange
+from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, TopicIdPartition
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 
 _DONE = (ACCEPT, REJECT)
@@ -30,28 +30,28 @@ _UNDECIDED = (HELD, RENEW, SENT | RENEW)
 class RangeHoldings:
     """`lock_s`: how long the group locks what it gives, once that is known."""
 
-    is_asked = False
+    is_user_waiting = False
     """A micro-batch waits for more, but what is undecided is in the hands of the one before."""
-    few = 0
+    refill_at = 0
     rate = 0.0
-    handed_at = 0.0
+    handed_out_at = 0.0
     """Micro-batches are decided as a whole: records have no pace."""
 
     def __init__(
-        self, custody: Custody, *, keeper: LeaseKeeper, clock: Callable[[], float], reporter: Reporter
+        self, custody: Custody, *, lease_timers: LeaseTimers, clock: Callable[[], float], reporter: Reporter
     ) -> None:
-        self.book = LeaseBook(self, keeper=keeper, clock=clock, reporter=reporter)
+        self.book = LeaseBook(self, lease_timers=lease_timers, clock=clock, reporter=reporter)
         self.custody = custody
         self.lock_s: float | None = None
         self.reached: dict[tuple[str, int], int] = {}
         """By topic and partition: what comes after the last offset that was ever given to us."""
         self._wanted = 0
-        self._kept: dict[Partition, list[Lease]] = {}
+        self._kept: dict[TopicIdPartition, list[Lease]] = {}
 
     @property
     def held(self) -> int:
         """Offsets that are locked for us and undecided."""
-        return self.book.tally.undecided
+        return self.book.counter.undecided
 
     def want(self, records: int) -> None:
         """So many fresh ones are to be gathered."""
@@ -64,10 +64,10 @@ class RangeHoldings:
     def wants_more(self) -> bool:
         return self.custody.fresh < self._wanted
 
-    def room(self, brokers: int) -> int:
+    def capacity(self, brokers: int) -> int:
         return max(1, (self._wanted - self.custody.fresh) // brokers)
 
-    def room_in_bytes(self, brokers: int) -> int:
+    def capacity_in_bytes(self, brokers: int) -> int:
         """Nothing is kept but ranges."""
         return MAX_FRAME
 
@@ -77,28 +77,28 @@ class RangeHoldings:
         self.lock_s = lock_s
         for lease in leases:
             # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
-            self.book.keeper.hand_out(lease, self.book.clock.now())
+            self.book.lease_timers.hand_out(lease, self.book.clock.now())
             where = (topic, lease.partition[1])
             self.reached[where] = max(self.reached.get(where, 0), lease.last + 1)
             self._kept.setdefault(lease.partition, []).append(lease)
-            acquired = Span(lease.partition, lease.first, lease.last)
-            self.carry_out(self.custody.acquired(topic, acquired, lease.delivery_count))
+            acquired = PartitionRange(lease.partition, lease.first, lease.last)
+            self.apply(self.custody.acquired(topic, acquired, lease.delivery_count))
 
-    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
         for first, last, types in ranges:
             if len(types) == 1:
                 if types[0] in _DONE:
-                    self.custody.confirmed(Span(partition, first, last))
+                    self.custody.confirmed(PartitionRange(partition, first, last))
                 continue
             for at, kind in enumerate(types, first):
                 if kind in _DONE:
-                    self.custody.confirmed(Span(partition, at, at))
+                    self.custody.confirmed(PartitionRange(partition, at, at))
 
     def on_lost(self, lease: Lease, why: LossReason) -> None:
         """Only what is undecided: what was released may have come again, and is locked by a newer lease then."""
         for state in _UNDECIDED:
             for start, end in lease.runs(state, state):
-                self.custody.lost(Span(lease.partition, lease.first + start, lease.first + end - 1))
+                self.custody.lost(PartitionRange(lease.partition, lease.first + start, lease.first + end - 1))
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.custody.topic_gone(topic_id)
@@ -131,7 +131,7 @@ class RangeHoldings:
 
     # --- what Custody decides
 
-    def carry_out(self, decisions: Decisions) -> None:
+    def apply(self, decisions: Decisions) -> None:
         """Of whatever is still held; the rest comes again, and is met by `Custody` then."""
         for kind, spans in (
             (ACCEPT, decisions.accept),
@@ -143,7 +143,7 @@ class RangeHoldings:
         if decisions:
             self.book.changed.send()
 
-    def _settle(self, partition: Partition, spans: Iterable[Span], kind: int) -> None:
+    def _settle(self, partition: TopicIdPartition, spans: Iterable[PartitionRange], kind: int) -> None:
         live = sorted(
             (lease for lease in self._kept.pop(partition, ()) if not lease.is_done),
             key=lambda lease: lease.first,
@@ -159,7 +159,7 @@ class RangeHoldings:
                 at += 1
 
 
-def _decide(lease: Lease, span: Span, kind: int) -> None:
+def _decide(lease: Lease, span: PartitionRange, kind: int) -> None:
     if span.first <= lease.first and lease.last <= span.last:
         lease.decide_held(kind)
         return

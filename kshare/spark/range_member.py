@@ -24,23 +24,23 @@ from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
-from kshare.spark.counters import Counters
+from kshare.spark.counters import QueryCounters
 from kshare.spark.custody import Custody, Verdict
 from kshare.spark.driver_watch import DriverWatch
 from kshare.spark.lock_fit import LockFit
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.options import ReadOptions
 from kshare.spark.range_holdings import RangeHoldings
-from kshare.spark.ranges import Range, Token
-from kshare.spark.settling import Rows, meeting_place, serve
-from kshare.spark.spans import Span
+from kshare.spark.ranges import RecordRange, Token
+from kshare.spark.settling import RowRanges, serve_settlements, socket_folder
 from kshare.spark.verdict_log import VerdictLog
 
 log = logging.getLogger("kshare.spark")
 
-_SURVEY_S = 10.0
+_REFRESH_S = 10.0
 """How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _QUIET_S = 3.0
 """A drain ends so long after the last record, where the group may not be asked how it stands."""
 _USUAL_SESSION_S = 50.0
@@ -51,12 +51,12 @@ class RangeMember:
     """`run` it in a task; everything else may be called once that has started."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self.counters = Counters()
+        self.counters = QueryCounters()
         self._options = options
         self._custody = Custody(options.settle, by_row=options.settle_rows, group=options.group)
         self._fit = LockFit()
         self._planned_at: float | None = None
-        self._news = Signal()
+        self._event_seen = Signal()
         self._empty: set[int | None] = set()
         """Brokers whose last fetch brought nothing, since they were last asked for more."""
         self._ends: dict[tuple[str, int], int] | None = None
@@ -68,9 +68,9 @@ class RangeMember:
         self._join: Callable[[str], GroupMember]
         self._tasks: TaskGroup
         self._driver = DriverWatch()
-        self.why_closed: str | None = None
+        self.close_reason: str | None = None
         """Where nobody asked for it."""
-        self._survey_at = 0.0
+        self._refresh_at = 0.0
 
     # --- life
 
@@ -83,16 +83,19 @@ class RangeMember:
         async with reached(settings.net) as cluster:
             self._can_renew = cluster.renews
             self._holdings = RangeHoldings(
-                self._custody, keeper=cluster.lease_keeper(), clock=anyio.current_time, reporter=reporter
+                self._custody,
+                lease_timers=cluster.lease_keeper(),
+                clock=anyio.current_time,
+                reporter=reporter,
             )
             self._router = Router(cluster.pool, config.request_timeout)
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
                 self._tasks.start_soon(self._watch_driver)
-                self._tasks.start_soon(self._survey_now_and_then)
+                self._tasks.start_soon(self._refresh_periodically)
                 if self._options.settle_rows:
-                    self._tasks.start_soon(serve, config.group, self._settle_rows)
+                    self._tasks.start_soon(serve_settlements, config.group, self._settle_rows)
                 with closing(reporter.log):
                     await self._closing.wait()
                     with anyio.move_on_after(config.close_timeout, shield=True):
@@ -100,23 +103,23 @@ class RangeMember:
                             await self._member.close()
                 self._tasks.cancel_scope.cancel()
 
-    def _begin(self, token: Token) -> GroupMember:
+    def _start_member(self, token: Token) -> GroupMember:
         """Once Spark has said where the query stands, and by that who it is."""
         if self._member is None:
             self._member = self._join(token.member)
             self._tasks.start_soon(self._member.run)
             if self._options.settle_rows or token.is_settled_by_row:
-                self._verdict_log = VerdictLog(meeting_place(), token.member)
+                self._verdict_log = VerdictLog(socket_folder(), token.member)
         return self._member
 
     def close(self) -> None:
         self._closing.set()
 
     async def _watch_driver(self) -> None:
-        while self.why_closed is None:
+        while self.close_reason is None:
             await anyio.sleep(_DRIVER_LOOK_S)
-            self.why_closed = self._driver.what_happened()
-        log.warning("%s: leaving the group", self.why_closed)
+            self.close_reason = self._driver.reason_to_stop()
+        log.warning("%s: leaving the group", self.close_reason)
         self.close()
 
     # --- what Spark asks
@@ -126,12 +129,12 @@ class RangeMember:
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
-        self._begin(start)
+        self._start_member(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
-        self._holdings.carry_out(self._custody.complete(start, verdicts))
-        if self._must_fit:
+        self._holdings.apply(self._custody.complete(start, verdicts))
+        if self._must_fit_in_lock:
             # What a fetch brought while the last batch ran has used up a part of its lock.
-            self._holdings.carry_out(self._custody.give_back_fresh())
+            self._holdings.apply(self._custody.release_fresh())
         limit = self._limit(max_rows)
         self._holdings.drop_expired()
         if self._ends is None:
@@ -140,28 +143,28 @@ class RangeMember:
             await self._drain(limit)
         self._holdings.drop_expired()
         # Where locks can't be renewed nothing is left over for the next batch: its lock would be half over by then.
-        token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit else limit)
+        token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit_in_lock else limit)
         if token is not None:
             self.counters.planned(token)
             self._planned_at = anyio.current_time()
-        if self._must_fit or (token is not None and self._options.settle == "sink"):
-            self._want(0)
+        if self._must_fit_in_lock or (token is not None and self._options.settle == "sink"):
+            self._request_records(0)
         return token
 
     @property
-    def _must_fit(self) -> bool:
+    def _must_fit_in_lock(self) -> bool:
         """Whether micro-batches have to end before the locks of their records do."""
         return not self._can_renew and self._options.settle == "sink"
 
-    async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[Range, ...]:
+    async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[RecordRange, ...]:
         """Spark is about to read: the ranges of this micro-batch."""
         is_replay = not self._custody.has_begun
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         if not self._custody.has_begun:
             # Not before it is known whether this batch is complete: what came until then would be taken for new.
             return ()
-        self._holdings.carry_out(decisions)
-        self._begin(end)
+        self._holdings.apply(decisions)
+        self._start_member(end)
         if start != end:
             self._batch = end.batch
             if self._verdict_log and end.is_settled_by_row:
@@ -169,10 +172,10 @@ class RangeMember:
         if (is_replay and ranges) or decisions:
             # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
             # and the next may come.
-            self._want(self._limit(None))
+            self._request_records(self._limit(None))
         return ranges
 
-    def stands_at(self) -> Token | None:
+    def latest_known_token(self) -> Token | None:
         """The newest token that Spark may know of."""
         return self._custody.resume()
 
@@ -194,16 +197,18 @@ class RangeMember:
             **self.counters.readings(),
         }
 
-    def _settle_rows(self, verdict: Verdict | None, rows: Rows) -> int:
+    def _settle_rows(self, verdict: Verdict | None, rows: RowRanges) -> int:
         """Of these rows, how many are in flight: settled so when their batch is complete, if there is a verdict."""
         if self._batch is None:
             return 0
         ids = {name: topic_id for topic_id, name in self._custody.names.items()}
         count = 0
         for topic, partitions in rows.items():
-            for number, stretches in partitions.items():
-                for first, last in stretches if topic in ids else ():
-                    count += self._custody.settle_rows(Span((ids[topic], int(number)), first, last), verdict)
+            for number, row_ranges in partitions.items():
+                for first, last in row_ranges if topic in ids else ():
+                    count += self._custody.settle_rows(
+                        PartitionRange((ids[topic], int(number)), first, last), verdict
+                    )
         if verdict is not None and count and self._verdict_log:
             self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
@@ -212,25 +217,25 @@ class RangeMember:
 
     async def _gather(self, limit: int) -> None:
         """Until there is enough, or there are some and the brokers have no more, or the time is up."""
-        self._want(limit)
+        self._request_records(limit)
         with anyio.move_on_after(self._options.max_wait):
-            while self._custody.fresh < limit and not (self._custody.fresh and self._have_no_more()):
-                await self._listen()
+            while self._custody.fresh < limit and not (self._custody.fresh and self._are_brokers_empty()):
+                await self._wait_for_event()
 
     async def _drain(self, limit: int) -> None:
         """Until there is something to emit, or nothing is left: no record, and no acceptance without its answer."""
-        self._want(limit)
+        self._request_records(limit)
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
         with self._holdings.book.commits.confirming():
             while self._custody.fresh < limit:
-                with anyio.move_on_after(_LOOK_S):
-                    await self._listen()
+                with anyio.move_on_after(_POLL_S):
+                    await self._wait_for_event()
                 quiet = anyio.current_time() - quiet_since
                 if self.counters.acquired != seen:
                     seen, quiet_since = self.counters.acquired, anyio.current_time()
                     continue
-                is_quiet = self._have_no_more() or quiet > _LOOK_S
+                is_quiet = self._are_brokers_empty() or quiet > _POLL_S
                 if is_quiet and (self._custody.fresh or await self._is_drained(quiet)):
                     return
 
@@ -243,9 +248,9 @@ class RangeMember:
         assert self._ends is not None
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
             return True
-        if anyio.current_time() >= self._survey_at:
-            self._survey_at = anyio.current_time() + _SURVEY_S / 20
-            await self._survey()
+        if anyio.current_time() >= self._refresh_at:
+            self._refresh_at = anyio.current_time() + _REFRESH_S / 20
+            await self._refresh_group_offsets()
         starts = self.counters.starts
         if not starts and quiet > _QUIET_S:
             return True
@@ -254,8 +259,8 @@ class RangeMember:
             or max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
             for where, end in self._ends.items()
         )
-        is_clear = self._member is not None and self._member.is_clear
-        return is_passed and is_clear and not self._owes_acceptable()
+        is_settled = self._member is not None and self._member.is_settled
+        return is_passed and is_settled and not self._owes_acceptable()
 
     def _owes_acceptable(self) -> bool:
         """Whether anything is owed of a topic that is read now; of others nothing comes that could be accepted."""
@@ -266,7 +271,7 @@ class RangeMember:
         limits = [self._options.max_records]
         if max_rows is not None:
             limits.append(max_rows)
-        if self._must_fit:
+        if self._must_fit_in_lock:
             limits.append(self._fit.bound)
         return max(1, min(limits))
 
@@ -276,17 +281,17 @@ class RangeMember:
             self._fit.on_batch(self._custody.in_flight, elapsed, self._holdings.lock_s)
         self._planned_at = None
 
-    def _want(self, records: int) -> None:
+    def _request_records(self, records: int) -> None:
         self._empty.clear()
         self._holdings.want(records)
 
-    def _have_no_more(self) -> bool:
+    def _are_brokers_empty(self) -> bool:
         return self._member is not None and len(self._empty) >= self._member.brokers > 0
 
-    async def _listen(self) -> None:
+    async def _wait_for_event(self) -> None:
         if self._member is not None and self._member.failure is not None:
             raise self._member.failure
-        await self._news.wait()
+        await self._event_seen.wait()
 
     def _observe(self, event: Event) -> None:
         self.counters.observe(event)
@@ -294,27 +299,27 @@ class RangeMember:
             self._empty.add(event.node)
         elif isinstance(event, Fetched):
             self._empty.discard(event.node)
-        self._news.send()
+        self._event_seen.send()
 
     # --- the group's standing
 
-    async def _survey_now_and_then(self) -> None:
+    async def _refresh_periodically(self) -> None:
         while True:
-            await anyio.sleep(_SURVEY_S)
-            await self._survey()
+            await anyio.sleep(_REFRESH_S)
+            await self._refresh_group_offsets()
 
-    async def _survey(self) -> None:
+    async def _refresh_group_offsets(self) -> None:
         """Not worth a failure: a query without the right to describe its group works all the same."""
         # Before asking: what becomes owed meanwhile isn't meant by the answer.
         owed = self._custody.owed_spans()
         try:
-            standing = await share_group_offsets(
+            group_offsets = await share_group_offsets(
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
             )
         except KshareError as error:
             log.info("where the group stands isn't known: %s", error)
             return
-        self.counters.on_standing(standing)
+        self.counters.on_group_offsets(group_offsets)
         for span in owed:
             topic_id, number = span.partition
             where = (self._custody.names[topic_id], number)

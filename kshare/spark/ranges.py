@@ -28,7 +28,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Range:
+class RecordRange:
     """Consecutive offsets of one partition that were acquired together, both ends included."""
 
     topic: str
@@ -43,7 +43,7 @@ class Range:
         return self.last - self.first + 1
 
 
-def by_place(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Those of each partition, ascending."""
     for _, mine in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
         yield list(mine)
@@ -58,8 +58,8 @@ class Token:
     """An offset, as Spark calls it."""
 
     batch: int = 0
-    acquired: tuple[Range, ...] = ()
-    owed: tuple[Range, ...] = ()
+    acquired: tuple[RecordRange, ...] = ()
+    owed: tuple[RecordRange, ...] = ()
     is_settled_by_row: bool = False
     member: str = ""
     group: str = ""
@@ -125,7 +125,7 @@ class Token:
             )
 
 
-def _pack(ranges: Iterable[Range]) -> dict[str, dict[str, list[int]]]:
+def _pack(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     """Topic id → partition → first, count, deliveries, first, count, deliveries…"""
     packed: dict[str, dict[str, list[int]]] = {}
     for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
@@ -134,7 +134,7 @@ def _pack(ranges: Iterable[Range]) -> dict[str, dict[str, list[int]]]:
     return packed
 
 
-def _unpack(topics: Mapping[str, Any], packed: object, what: str) -> Iterable[Range]:
+def _unpack(topics: Mapping[str, Any], packed: object, what: str) -> Iterable[RecordRange]:
     if not isinstance(packed, Mapping):
         raise TokenError(f"the offset in the checkpoint is damaged: {what} is {packed!r}")
     for topic_id, partitions in packed.items():
@@ -146,7 +146,9 @@ def _unpack(topics: Mapping[str, Any], packed: object, what: str) -> Iterable[Ra
             yield from _unpack_partition(topic, topic_id, number, flat, where)
 
 
-def _unpack_partition(topic: str, topic_id: str, number: object, flat: object, where: str) -> Iterable[Range]:
+def _unpack_partition(
+    topic: str, topic_id: str, number: object, flat: object, where: str
+) -> Iterable[RecordRange]:
     whole = isinstance(flat, Sequence) and len(flat) % 3 == 0 and all(map(_is_count, flat))
     if not whole or not isinstance(number, str) or not number.isdecimal():
         raise TokenError(f"the offset in the checkpoint is damaged: {where} is {str(flat)[:80]}")
@@ -156,7 +158,7 @@ def _unpack_partition(topic: str, topic_id: str, number: object, flat: object, w
         if count < 1 or first <= end:
             raise TokenError(f"the offset in the checkpoint is damaged: {where} overlaps at offset {first}")
         end = first + count - 1
-        yield Range(topic, topic_id, int(number), first, end, deliveries)
+        yield RecordRange(topic, topic_id, int(number), first, end, deliveries)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

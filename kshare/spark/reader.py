@@ -20,15 +20,15 @@ from uuid import UUID
 import pyarrow as pa
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
-from kshare.admin.log_reading import Piece
+from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch
-from kshare.spark.arrow import Counted, Rows
+from kshare.spark.arrow import Counted, RowBuilder
 from kshare.spark.connections import Connections, connections
 from kshare.spark.cursor import Cursor
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import Range, by_place
+from kshare.spark.ranges import RecordRange, by_partition
 
 log = logging.getLogger("kshare.spark")
 
@@ -39,7 +39,7 @@ _EMPTY_S = 30.0
 """How long a fetch may return nothing where there should be records: a new leader learns its high watermark late."""
 _PAUSE_S = 0.05
 
-Wanted = tuple[Batch, Sequence[Counted]]
+WantedBatch = tuple[Batch, Sequence[Counted]]
 """A batch, and which of its offsets."""
 
 
@@ -47,13 +47,15 @@ class DataLoss(KshareError):
     """Records of a planned range no longer exist in the log."""
 
 
-def read_ranges(
-    options: ReadOptions, ranges: Sequence[Range], *, is_committed_only: bool = False
+def read_arrow(
+    options: ReadOptions, ranges: Sequence[RecordRange], *, is_committed_only: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """In the order of partitions and offsets."""
     shared = connections(options.net_settings())
-    places = deque(_Place(options, mine, shared, is_committed_only) for mine in _by_place(ranges))
-    waiting: Future[Piece] | None = None
+    places = deque(
+        _PartitionReader(options, mine, shared, is_committed_only) for mine in _by_partition(ranges)
+    )
+    waiting: Future[FetchedBatches] | None = None
     try:
         while places:
             place = places[0]
@@ -70,11 +72,15 @@ def read_ranges(
             waiting.cancel()
 
 
-class _Place:
+class _PartitionReader:
     """One partition's share of the work."""
 
     def __init__(
-        self, options: ReadOptions, ranges: Sequence[Range], shared: Connections, is_committed_only: bool
+        self,
+        options: ReadOptions,
+        ranges: Sequence[RecordRange],
+        shared: Connections,
+        is_committed_only: bool,
     ) -> None:
         one = ranges[0]
         self.name = f"{one.topic}[{one.partition}]"
@@ -85,7 +91,7 @@ class _Place:
         self._reader = shared.readers[is_committed_only]
         counted: list[Counted] = [(each.first, each.last, each.delivery_count) for each in ranges]
         self.cursor = Cursor(counted, shared.sizes.get(self._where))
-        self._rows = Rows(
+        self._rows = RowBuilder(
             one.topic,
             one.partition,
             include_headers=options.include_headers,
@@ -93,13 +99,15 @@ class _Place:
         )
         self._empty_since: float | None = None
 
-    def ask(self) -> Future[Piece]:
-        return self._shared.submit(self._reader.piece, self._where, self.cursor.offset, self.cursor.room)
+    def ask(self) -> Future[FetchedBatches]:
+        return self._shared.submit(
+            self._reader.fetch, self._where, self.cursor.offset, self.cursor.bytes_to_fetch
+        )
 
-    def answer(self, waiting: Future[Piece]) -> list[Wanted]:
+    def answer(self, waiting: Future[FetchedBatches]) -> list[WantedBatch]:
         """What of it is wanted; the cursor has moved on behind it."""
         try:
-            piece = waiting.result()
+            fetch = waiting.result()
         except BrokerError as error:
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._on_out_of_range()
@@ -112,17 +120,17 @@ class _Place:
             raise self._failed(error) from None
         before = self.cursor.offset
         try:
-            found = self.cursor.take(piece)
+            found = self.cursor.take(fetch)
         except KshareError as error:
             raise self._failed(error) from None
         if self.cursor.offset == before:
-            self._on_nothing(piece)
+            self._on_nothing(fetch)
         else:
             self._empty_since = None
             self._shared.sizes[self._where] = self.cursor.bytes_per_offset or 0
         return found
 
-    def columns(self, found: Iterable[Wanted]) -> Iterator[pa.RecordBatch]:
+    def columns(self, found: Iterable[WantedBatch]) -> Iterator[pa.RecordBatch]:
         """What is full; what isn't waits for more."""
         for batch, ranges in found:
             try:
@@ -143,12 +151,12 @@ class _Place:
         else:
             self._lose(None, f"the log ends at {end}: its leader was elected without having them")
 
-    def _on_nothing(self, piece: Piece) -> None:
+    def _on_nothing(self, fetch: FetchedBatches) -> None:
         now = monotonic()
         self._empty_since = self._empty_since or now
         if now - self._empty_since > _EMPTY_S:
             self._lose(
-                None, f"nothing stands there, though the log goes from {piece.log_start} to {piece.end}"
+                None, f"nothing stands there, though the log goes from {fetch.log_start} to {fetch.end}"
             )
         sleep(_PAUSE_S)
 
@@ -173,9 +181,9 @@ class _Place:
         return KshareError(f"can't read {self.name} at offset {self.cursor.offset}: {error}")
 
 
-def _by_place(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+def _by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Ranges that overlap would give records twice, and are refused."""
-    for found in by_place(ranges):
+    for found in by_partition(ranges):
         for one, other in pairwise(found):
             if other.first <= one.last:
                 raise ValueError(f"ranges of {one.topic}[{one.partition}] overlap at offset {other.first}")

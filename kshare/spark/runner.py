@@ -19,7 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from kshare.errors import KshareError
 from kshare.spark.options import ReadOptions
 from kshare.spark.range_member import RangeMember
-from kshare.spark.ranges import Range, Token
+from kshare.spark.ranges import RecordRange, Token
 
 T = TypeVar("T")
 
@@ -47,14 +47,14 @@ class Runner:
             self._life.close()  # its thread would keep the process from ending
             raise
         self._life.callback(self._leave)
-        if die_in_good_order():
+        if exit_cleanly_on_signals():
             self._running.add_done_callback(self._end_process)
 
     def latest(self, start: Token, max_rows: int | None) -> Token | None:
         self._has_planned = True
         return self._call(self._member.latest, start, max_rows)
 
-    def read(self, start: Token, end: Token) -> tuple[Range, ...]:
+    def read(self, start: Token, end: Token) -> tuple[RecordRange, ...]:
         """Between logging a token and reading it Spark commits the one before; where it doesn't, it logs later.
 
         The very first has none before it, so whether it is logged can't be told: it isn't taken for that.
@@ -63,7 +63,7 @@ class Runner:
         if self._has_planned and not is_logged and start.batch > 0 and start != end:
             raise KshareError(_ASYNCHRONOUS)
 
-        async def read() -> tuple[Range, ...]:
+        async def read() -> tuple[RecordRange, ...]:
             return await self._member.read(start, end, is_logged=is_logged)
 
         return self._call(read)
@@ -71,9 +71,9 @@ class Runner:
     def commit(self, end: Token) -> None:
         self._committed = end.batch
 
-    def stands_at(self) -> Token | None:
+    def latest_known_token(self) -> Token | None:
         """For releases of Spark that don't say it: the newest token that Spark may know of, if there is one."""
-        return self._member.stands_at()
+        return self._member.latest_known_token()
 
     def prepare_to_drain(self) -> None:
         self._call(self._member.prepare_to_drain)
@@ -95,13 +95,13 @@ class Runner:
 
     def _end_process(self, _: object) -> None:
         """Spark may never call again where its context is stopped: nothing of us stays behind then."""
-        if self._member.why_closed is not None:
+        if self._member.close_reason is not None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         if self._running.done():
             self._running.result()
-            why = self._member.why_closed or "it was stopped"
+            why = self._member.close_reason or "it was stopped"
             raise KshareError(f"the query's member has left its group ({why}): start the query again")
         future = self._portal.start_task_soon(function, *arguments)
         try:
@@ -110,7 +110,7 @@ class Runner:
             future.cancel()
 
 
-def die_in_good_order() -> bool:
+def exit_cleanly_on_signals() -> bool:
     """Turns SIGTERM and SIGHUP into an exit: Spark ends runners by SIGTERM, and `stop` is called only on an exit.
 
     Returns False outside the main thread, where signal handlers can't be set; Spark calls this in the main thread.

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _COLUMNS = ("topic", "partition", "offset")
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 _LARGEST = 256 * 1024 * 1024
 
-Rows = dict[str, dict[str, list[list[int]]]]
+RowRanges = dict[str, dict[str, list[list[int]]]]
 """Topic → partition → first and last offset of stretches, as JSON has it."""
-Answer = Callable[[Verdict | None, Rows], int]
+SettleRows = Callable[[Verdict | None, RowRanges], int]
 """Settles what of it is in flight, or only counts that where there is no verdict."""
 
 
@@ -51,10 +51,10 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
             f"rows are known by topic, partition and offset: keep the column {missing[0]} in the DataFrame"
         )
     pairs = frame.select(*_COLUMNS).distinct().collect()
-    rows = stretches((row.topic, row.partition, row.offset) for row in pairs)
+    rows = row_ranges((row.topic, row.partition, row.offset) for row in pairs)
     if not pairs:
         return 0
-    path = _whose(rows, group)
+    path = _runner_of(rows, group)
     settled = int(_ask(path, {"verdict": verdict, "rows": rows})["rows"]) if path else 0
     if settled < len(pairs):
         raise KshareError(
@@ -64,9 +64,9 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
     return settled
 
 
-def stretches(offsets: Iterable[tuple[str, int, int]]) -> Rows:
+def row_ranges(offsets: Iterable[tuple[str, int, int]]) -> RowRanges:
     """Rows as ranges: (topic, partition, offset) in any order."""
-    rows: Rows = {}
+    rows: RowRanges = {}
     for topic, partition, offset in sorted(offsets):
         found = rows.setdefault(topic, {}).setdefault(str(partition), [])
         if found and found[-1][1] == offset - 1:
@@ -76,7 +76,7 @@ def stretches(offsets: Iterable[tuple[str, int, int]]) -> Rows:
     return rows
 
 
-def _whose(rows: Rows, group: str | None) -> Path | None:
+def _runner_of(rows: RowRanges, group: str | None) -> Path | None:
     """The runner that has them in flight."""
     answers = [(path, _ask(path, {"rows": rows})) for path in _runners()]
     found = [
@@ -94,7 +94,7 @@ def _whose(rows: Rows, group: str | None) -> Path | None:
 
 def _runners() -> Iterator[Path]:
     """Sockets that somebody listens to; what a killed runner left is removed."""
-    for path in sorted(meeting_place().glob("*.sock")):
+    for path in sorted(socket_folder().glob("*.sock")):
         try:
             with _connected(path):
                 yield path
@@ -109,7 +109,7 @@ def listening() -> list[int]:
 
 def _connected(path: Path) -> socket.socket:
     line = socket.socket(socket.AF_UNIX)
-    line.settimeout(_PATIENCE_S)
+    line.settimeout(_TIMEOUT_S)
     try:
         line.connect(str(path))
     except BaseException:
@@ -131,7 +131,7 @@ def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def meeting_place() -> Path:
+def socket_folder() -> Path:
     """The folder of the sockets, which only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -143,9 +143,9 @@ def meeting_place() -> Path:
     return folder
 
 
-async def serve(group: str, answer: Answer) -> None:
+async def serve_settlements(group: str, answer: SettleRows) -> None:
     """In the runner, until cancelled."""
-    path = meeting_place() / f"{os.getpid()}-{id(answer):x}.sock"
+    path = socket_folder() / f"{os.getpid()}-{id(answer):x}.sock"
 
     async def talk(stream: SocketStream) -> None:
         async with stream:

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def readable(function: Callable[P, T]) -> Callable[P, T]:
+def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
     """What Spark shows of an error is its traceback: ours end here, with the text that says what to do."""
 
     @wraps(function)
@@ -60,20 +60,20 @@ class KshareDataSource(DataSource):
     def name(cls) -> str:
         return "kshare"
 
-    @readable
+    @with_plain_errors
     def schema(self) -> StructType:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.leased import lease_options
+            from kshare.spark.lease_token import lease_options
 
             return _schema(lease_options(token, given))
         return _schema(ReadOptions.parse(given, is_streaming=True))
 
-    @readable
+    @with_plain_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.leased import lease_reader
+            from kshare.spark.lease_token import lease_reader
 
             leased = lease_reader(token, given)
             _check_schema(leased.options, schema)
@@ -84,7 +84,7 @@ class KshareDataSource(DataSource):
         _check_schema(options, schema)
         return BacklogReader(options)
 
-    @readable
+    @with_plain_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = dict(self.options)
         if lease_token(given) is not None:
@@ -109,21 +109,21 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._member = self._member or new_member_id()
         return Token(member=self._member, group=self._options.group).to_json()
 
-    @readable
+    @with_plain_errors
     def latestOffset(  # noqa: N802 - with and without arguments, by Spark's release
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         if start is None:  # before PySpark 4.2
             self._refuse_single_batches()
             runner = self._running()
-            begin = runner.stands_at() or self._token(self.initialOffset())
+            begin = runner.latest_known_token() or self._token(self.initialOffset())
         else:
             begin = self._token(start)
             runner = self._running()
         token = runner.latest(begin, getattr(limit, "max_rows", None))
         return (token or begin).to_json()
 
-    @readable
+    @with_plain_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = self._token(start), self._token(end)
         ranges = self._running().read(begin, until)
@@ -131,21 +131,21 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In an executor, and perhaps several times: acquires nothing, acknowledges nothing."""
-        from kshare.spark.reader import read_ranges
+        from kshare.spark.reader import read_arrow
 
         assert isinstance(partition, RangePartition)
-        return iter(read_ranges(self._options, partition.ranges))
+        return iter(read_arrow(self._options, partition.ranges))
 
-    @readable
+    @with_plain_errors
     def commit(self, end: dict[str, Any]) -> None:
         token = self._token(end)
         self._running().commit(token)
 
-    @readable
+    @with_plain_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._running().prepare_to_drain()
 
-    @readable
+    @with_plain_errors
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._runner is None else dict(self._runner.progress())
 
@@ -166,7 +166,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_single_batches(self) -> None:
         if not self._is_trigger_known:
-            from kshare.spark.trigger_seen import refuse_single_batches
+            from kshare.spark.trigger_detection import refuse_single_batches
 
             refuse_single_batches()
             self._is_trigger_known = True

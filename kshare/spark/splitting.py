@@ -11,49 +11,49 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from kshare.spark.ranges import Range, by_place
+from kshare.spark.ranges import RecordRange, by_partition
 
 
 @dataclass
 class RangePartition(InputPartition):
     """One task: what to read."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[RecordRange, ...]
 
 
-def split(ranges: Iterable[Range], min_partitions: int | None = None) -> list[tuple[Range, ...]]:
+def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> list[tuple[RecordRange, ...]]:
     """Tasks of about equal size, each about one partition; none is empty."""
-    places = [tuple(mine) for mine in by_place(ranges)]
+    places = [tuple(mine) for mine in by_partition(ranges)]
     wanted = min_partitions or 0
     if wanted <= len(places):
         return places
     total = sum(map(_count, places))
-    tasks: list[tuple[Range, ...]] = []
+    tasks: list[tuple[RecordRange, ...]] = []
     for place in places:
         tasks += _cut(place, max(1, round(wanted * _count(place) / total)))
     return tasks
 
 
-def _cut(place: Sequence[Range], pieces: int) -> list[tuple[Range, ...]]:
+def _cut(place: Sequence[RecordRange], pieces: int) -> list[tuple[RecordRange, ...]]:
     """Into so many, or one a record where there are fewer records."""
     left = _count(place)
     pieces = min(pieces, left)
-    tasks: list[tuple[Range, ...]] = []
+    tasks: list[tuple[RecordRange, ...]] = []
     waiting = list(reversed(place))
     for number in range(pieces, 0, -1):
-        room = -(-left // number)
-        left -= room
-        mine: list[Range] = []
-        while room:
+        quota = -(-left // number)
+        left -= quota
+        mine: list[RecordRange] = []
+        while quota:
             one = waiting.pop()
-            if len(one) > room:
-                waiting.append(replace(one, first=one.first + room))
-                one = replace(one, last=one.first + room - 1)
-            room -= len(one)
+            if len(one) > quota:
+                waiting.append(replace(one, first=one.first + quota))
+                one = replace(one, last=one.first + quota - 1)
+            quota -= len(one)
             mine.append(one)
         tasks.append(tuple(mine))
     return tasks
 
 
-def _count(ranges: Iterable[Range]) -> int:
+def _count(ranges: Iterable[RecordRange]) -> int:
     return sum(map(len, ranges))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kshare.spark.custody import Verdict, Verdicts
-from kshare.spark.spans import Span
+from kshare.spark.offset_sets import PartitionRange
 
 
 class VerdictLog:
@@ -58,7 +58,8 @@ class VerdictLog:
         rows: Mapping[Verdict, list[tuple[str, int, int, int]]] = kept["verdicts"]
         return {
             verdict: [
-                Span((bytes.fromhex(topic), number), first, last) for topic, first, last, number in spans
+                PartitionRange((bytes.fromhex(topic), number), first, last)
+                for topic, first, last, number in spans
             ]
             for verdict, spans in rows.items()
         }

@@ -9,7 +9,7 @@ Each record's state is one byte of its `Lease`.
     sent    | confirmed                    | settled | renewals: held again
     sent    | decide, while it is a renewal| decided | the renewal only bought time for this decision
     sent    | refused along with others    | decided | one bad range makes the broker refuse all of a partition's
-            |                              |         | ranges: they are sent again in halves (`salvage`)
+            |                              |         | ranges: they are sent again in halves (`retries`)
     sent    | refused alone                | lost    | the broker no longer has this record locked for us
     decided | refused too often in parts   | lost    | the whole lease is lost, held records included: a
             |                              |         | logarithmic number of requests shows that
@@ -36,28 +36,40 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RENEW, SENT, SETTLED, Lease, Partition, table
-from kshare.state.salvage import Piece, Run, Salvage, Span
+from kshare.state.ack_retries import AckRetries, LeaseRange, RetryPart, SentRange
+from kshare.state.lease import (
+    ACCEPT,
+    GAP,
+    HELD,
+    LOST,
+    REJECT,
+    RENEW,
+    SENT,
+    SETTLED,
+    Lease,
+    TopicIdPartition,
+    translation_table,
+)
 from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
-NOT_NOW = {
+RETRY_LATER = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
 
-_TO_DECIDED = table({SENT | kind: kind for kind in range(5)})
-_TO_SETTLED = table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
-_UNSENT_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST))
-_SENT_TO_LOST = table({SENT | kind: LOST for kind in range(5)})
+_TO_DECIDED = translation_table({SENT | kind: kind for kind in range(5)})
+_TO_SETTLED = translation_table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
+_UNSENT_TO_LOST = translation_table({HELD: LOST} | dict.fromkeys(range(5), LOST))
+_SENT_TO_LOST = translation_table({SENT | kind: LOST for kind in range(5)})
 
 
-class Outcome(NamedTuple):
+class AckOutcome(NamedTuple):
     """The broker's response for some acknowledged records. `error` 0: confirmed."""
 
-    partition: Partition
+    partition: TopicIdPartition
     ranges: tuple[AckRange, ...]
     error: int
     is_open: bool = False
@@ -73,21 +85,21 @@ class Outcome(NamedTuple):
 class PartitionAcks:
     """The leases of one partition from one session, in the order of their offsets."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: TopicIdPartition) -> None:
         self.partition = partition
         self.leases: list[Lease] = []
         self._highest = -1
         """The highest offset of any lease so far."""
         self._under_way: list[AckRange] = []
-        self._sent: list[Run] = []
+        self._sent: list[SentRange] = []
         """The same, in order and with the leases."""
         self._is_renewing = False
-        self._salvage = {False: Salvage(of_renewals=False), True: Salvage(of_renewals=True)}
-        self._piece: Piece | None = None
+        self._retries = {False: AckRetries(of_renewals=False), True: AckRetries(of_renewals=True)}
+        self._part: RetryPart | None = None
         """What is under way, if it was refused before along with others."""
-        self._is_piece_next = False
+        self._is_retry_next = False
 
-    def add(self, lease: Lease) -> tuple[int, list[Outcome]]:
+    def add(self, lease: Lease) -> tuple[int, list[AckOutcome]]:
         """Returns how many records older leases lose to this one, and the outcomes of those that were decided."""
         is_new = lease.first > self._highest
         self._highest = max(self._highest, lease.last)
@@ -118,30 +130,30 @@ class PartitionAcks:
         return bool(self._under_way)
 
     @property
-    def is_salvaging(self) -> bool:
+    def has_retries(self) -> bool:
         """Refused acknowledgements have to be sent again, part by part."""
-        return self._salvage[False].is_open or self._salvage[True].is_open
+        return self._retries[False].is_open or self._retries[True].is_open
 
     def take(self, *, renewals: bool) -> list[AckRange]:
         """What to send next: renewals and other types in separate requests; after a refusal, one part at a time."""
         if self._under_way:
             return []
         self._is_renewing = renewals
-        if not self._salvage[renewals].is_open:
+        if not self._retries[renewals].is_open:
             for lease in self.leases:
                 self._renew_whole(lease)
-                self._send_of(lease, lease.first, lease.last)
+                self._mark_sent(lease, lease.first, lease.last)
         else:
-            self._is_piece_next = not self._is_piece_next
-            ways = (self._send_piece, self._send_fresh)
-            for send in ways if self._is_piece_next else reversed(ways):
+            self._is_retry_next = not self._is_retry_next
+            ways = (self._take_retry, self._take_new)
+            for send in ways if self._is_retry_next else reversed(ways):
                 if not self._under_way:
                     send()
         # Released records may have been redelivered while others of their lease are still unsettled.
         self._under_way.sort()
         return self._under_way
 
-    def _send_of(self, lease: Lease, first: int, last: int) -> None:
+    def _mark_sent(self, lease: Lease, first: int, last: int) -> None:
         lowest, highest = (RENEW, RENEW) if self._is_renewing else (GAP, REJECT)
         for start, end in lease.runs_within(first, last, lowest, highest):
             types = lease.send(start, end)
@@ -153,50 +165,50 @@ class PartitionAcks:
         if self._is_renewing and lease.count(RENEW):
             lease.decide_held(RENEW)
 
-    def _send_piece(self) -> None:
+    def _take_retry(self) -> None:
         """The next part of which anything is left: leases may have expired meanwhile."""
-        salvage = self._salvage[self._is_renewing]
-        while not self._under_way and (piece := salvage.next_piece()) is not None:
-            self._piece = piece
-            for lease, first, last in piece.spans:
-                self._send_of(lease, first, last)
+        retries = self._retries[self._is_renewing]
+        while not self._under_way and (part := retries.next_part()) is not None:
+            self._part = part
+            for lease, first, last in part.lease_ranges:
+                self._mark_sent(lease, first, last)
         if not self._under_way:
-            self._piece = None
+            self._part = None
 
-    def _send_fresh(self) -> None:
+    def _take_new(self) -> None:
         """Everything that isn't waiting to be retried."""
-        windows = self._salvage[self._is_renewing].windows()
+        open_ranges = self._retries[self._is_renewing].open_ranges()
         for lease in self.leases:
             self._renew_whole(lease)
             start = lease.first
-            for first, last in windows.get(lease, ()):
-                self._send_of(lease, start, first - 1)
+            for first, last in open_ranges.get(lease, ()):
+                self._mark_sent(lease, start, first - 1)
                 start = last + 1
-            self._send_of(lease, start, lease.last)
+            self._mark_sent(lease, start, lease.last)
 
-    def on_answer(self, error: int) -> list[Outcome]:
+    def on_answer(self, error: int) -> list[AckOutcome]:
         """The broker has answered for everything under way."""
-        ranges, sent, piece = self._under_way, self._sent, self._piece
-        self._under_way, self._sent, self._piece = [], [], None
+        ranges, sent, part = self._under_way, self._sent, self._part
+        self._under_way, self._sent, self._part = [], [], None
         if not ranges:
             return []
-        salvage = self._salvage[self._is_renewing]
+        retries = self._retries[self._is_renewing]
         if not error:
-            if piece is not None:
-                salvage.on_confirmed(piece)
+            if part is not None:
+                retries.on_confirmed(part)
             renewed = self._being_renewed() if self._is_renewing else ()
             self._translate(_TO_SETTLED)
-            return [Outcome(self.partition, tuple(ranges), 0, renewed=renewed)]
-        if error in NOT_NOW:
+            return [AckOutcome(self.partition, tuple(ranges), 0, renewed=renewed)]
+        if error in RETRY_LATER:
             self._translate(_TO_DECIDED)
-            if piece is not None:
-                salvage.put_back(piece)
+            if part is not None:
+                retries.put_back(part)
             return []
         if error not in _PIECEWISE:
             self._translate(_SENT_TO_LOST)
-            return [Outcome(self.partition, tuple(ranges), error)]
+            return [AckOutcome(self.partition, tuple(ranges), error)]
         self._translate(_TO_DECIDED)
-        are_leases_lost, lost = salvage.on_refused(piece, sent)
+        are_leases_lost, lost = retries.on_refused(part, sent)
         if not lost:
             return []
         return (
@@ -208,16 +220,16 @@ class PartitionAcks:
     def _being_renewed(self) -> tuple[Lease, ...]:
         return tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
 
-    def _renewals_refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
+    def _renewals_refused(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
         """These keep their current lock; records decided meanwhile need no renewal and are sent by themselves."""
         ranges: list[AckRange] = []
         leases: dict[int, Lease] = {}
-        for lease, first, last in spans:
+        for lease, first, last in lease_ranges:
             for start, end in lease.runs_within(first, last, RENEW, RENEW):
                 lease.states[start:end] = bytes([HELD]) * (end - start)
                 ranges.append(AckRange(lease.first + start, lease.first + end - 1, bytes([RENEW])))
                 leases[lease.first] = lease
-        refused = Outcome(
+        refused = AckOutcome(
             self.partition,
             tuple(sorted(ranges)),
             error,
@@ -225,13 +237,15 @@ class PartitionAcks:
         )
         return [refused] if ranges else []
 
-    def _lost(self, spans: list[Span], error: int, are_leases_lost: bool) -> list[Outcome]:
+    def _lost(self, lease_ranges: list[LeaseRange], error: int, are_leases_lost: bool) -> list[AckOutcome]:
         """Loses what is decided in these ranges; if the leases are lost, everything unsettled in them as well."""
         if are_leases_lost:
-            spans = [(lease, lease.first, lease.last) for lease in dict.fromkeys(one[0] for one in spans)]
+            lease_ranges = [
+                (lease, lease.first, lease.last) for lease in dict.fromkeys(one[0] for one in lease_ranges)
+            ]
         ranges: list[AckRange] = []
         given_up = 0
-        for lease, first, last in spans:
+        for lease, first, last in lease_ranges:
             for start, end in lease.runs_within(first, last, GAP, REJECT):
                 types = bytes(lease.states[start:end])
                 ranges.append(AckRange(lease.first + start, lease.first + end - 1, types))
@@ -239,25 +253,27 @@ class PartitionAcks:
             if are_leases_lost:
                 given_up += lease.undecided
                 lease.translate(_UNSENT_TO_LOST)
-        return [Outcome(self.partition, tuple(sorted(ranges)), error, given_up=given_up)]
+        return [AckOutcome(self.partition, tuple(sorted(ranges)), error, given_up=given_up)]
 
-    def on_silence(self) -> list[Outcome]:
+    def on_no_response(self) -> list[AckOutcome]:
         """No response: the outcome is open, and the records can't be acknowledged any more."""
-        ranges, self._under_way, self._sent, self._piece = self._under_way, [], [], None
+        ranges, self._under_way, self._sent, self._part = self._under_way, [], [], None
         self._translate(_SENT_TO_LOST)
-        return [Outcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []
+        return [AckOutcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []
 
-    def lose(self) -> list[Outcome]:
+    def lose(self) -> list[AckOutcome]:
         """The session ended, and every lock with it: what is under way is open, what wasn't sent counts as refused."""
-        outcomes = self.on_silence() + self._refused(_whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND)
+        outcomes = self.on_no_response() + self._refused(
+            _whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND
+        )
         for lease in self.leases:
             lease.lose()
         self.leases = []
-        for salvage in self._salvage.values():
-            salvage.clear()
+        for retries in self._retries.values():
+            retries.clear()
         return outcomes
 
-    def expire(self, now: float) -> tuple[list[Lease], list[Outcome]]:
+    def expire(self, now: float) -> tuple[list[Lease], list[AckOutcome]]:
         """Returns leases whose lock has expired: what wasn't sent will never be, and counts as refused."""
         late = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
         outcomes = self._refused(_whole(late), ErrorCode.INVALID_RECORD_STATE)
@@ -265,15 +281,15 @@ class PartitionAcks:
             lease.translate(_UNSENT_TO_LOST)
         return late, outcomes
 
-    def _refused(self, spans: Iterable[Span], error: int) -> list[Outcome]:
+    def _refused(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
         """Outcomes for decisions of the user's that will never be sent."""
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
-            for lease, first, last in spans
+            for lease, first, last in lease_ranges
             # Only what the user decided: nobody misses a gap or a renewal.
             for start, end in lease.runs_within(first, last, ACCEPT, REJECT)
         )
-        return [Outcome(self.partition, ranges, error)] if ranges else []
+        return [AckOutcome(self.partition, ranges, error)] if ranges else []
 
     def forget_done(self) -> list[Lease]:
         """Removes and returns the leases of which every record is settled or lost."""
@@ -289,7 +305,7 @@ class PartitionAcks:
             lease.translate(changes)
 
 
-def _whole(leases: Iterable[Lease]) -> list[Span]:
+def _whole(leases: Iterable[Lease]) -> list[LeaseRange]:
     return [(lease, lease.first, lease.last) for lease in leases]
 
 

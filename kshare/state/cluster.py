@@ -38,7 +38,7 @@ from typing import NamedTuple, Protocol
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 from kshare.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from kshare.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from kshare.state.lease import Partition
+from kshare.state.lease import TopicIdPartition
 from kshare.state.session import Leader
 
 _UNKNOWN = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
@@ -46,27 +46,27 @@ _NOTHING: Mapping[bytes, Iterable[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class RefreshTimes:
     """When to ask, and how long to wait for a topic to become known; in seconds."""
 
     max_age: float = 300.0
-    first_pause: float = 0.05
-    longest_pause: float = 1.0
+    min_pause: float = 0.05
+    max_pause: float = 1.0
     """Pauses between requests in quick succession double up to this."""
     grace: float = 5.0
     """How long a topic may be unknown before it counts as deleted."""
 
 
-USUAL_FRESHNESS = Freshness()
+DEFAULT_REFRESH_TIMES = RefreshTimes()
 
 
-class Node(NamedTuple):
+class BrokerNode(NamedTuple):
     host: str
     port: int
     rack: str | None
 
 
-class Endpoint(Protocol):
+class NodeEndpoint(Protocol):
     """A broker's address, as responses of all kinds hold it."""
 
     node_id: int
@@ -75,7 +75,7 @@ class Endpoint(Protocol):
     rack: str | None
 
 
-class TopicGone(NamedTuple):
+class TopicDeleted(NamedTuple):
     """The topic was deleted, or recreated under another id: what waits for this id ends with UNKNOWN_TOPIC_ID."""
 
     topic_id: bytes
@@ -86,7 +86,7 @@ class Rebootstrap(NamedTuple):
     """The broker asks the client to start again from the bootstrap servers (KIP-1102)."""
 
 
-Event = TopicGone | Rebootstrap
+ClusterEvent = TopicDeleted | Rebootstrap
 
 
 @dataclass(slots=True)
@@ -99,40 +99,40 @@ class _Topic:
 class ClusterView:
     """One client's view of its cluster. `jitter` scales the pauses of this client."""
 
-    def __init__(self, freshness: Freshness = USUAL_FRESHNESS, jitter: float = 1.0) -> None:
+    def __init__(self, refresh_times: RefreshTimes = DEFAULT_REFRESH_TIMES, jitter: float = 1.0) -> None:
         self.cluster_id: str | None = None
         self.refused: dict[str, int] = {}
         """Error codes of wanted topics without metadata: missing, not permitted, or with an invalid name."""
-        self._freshness = freshness
+        self._refresh_times = refresh_times
         self._jitter = jitter
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, BrokerNode] = {}
         self._topics: dict[bytes, _Topic] = {}
         self._ids: dict[str, bytes] = {}
         self._names: frozenset[str] = frozenset()
         self._assigned: Mapping[bytes, frozenset[int]] = {}
         self._suspects: set[bytes] = set()
-        self._doubted_since: dict[bytes, float] = {}
-        self._gone: dict[bytes, float] = {}
+        self._unknown_since: dict[bytes, float] = {}
+        self._deleted: dict[bytes, float] = {}
         self._under_way: MetadataRequest | None = None
-        self._is_dated = True
-        self._dated_at = float("-inf")
+        self._is_outdated = True
+        self._refresh_at = float("-inf")
         self._asked_at = float("-inf")
         self._pause = 0.0
 
     # --- what is known
 
     @property
-    def nodes(self) -> Mapping[int, Node]:
+    def nodes(self) -> Mapping[int, BrokerNode]:
         return self._nodes
 
     @property
-    def gone_topics(self) -> frozenset[bytes]:
-        return frozenset(self._gone)
+    def deleted_topics(self) -> frozenset[bytes]:
+        return frozenset(self._deleted)
 
     @property
     def missing_ids(self) -> frozenset[bytes]:
         """Assigned topic ids that no broker has resolved yet."""
-        return frozenset(self._assigned.keys() - self._topics.keys() - self._gone.keys())
+        return frozenset(self._assigned.keys() - self._topics.keys() - self._deleted.keys())
 
     def name_of(self, topic_id: bytes) -> str | None:
         topic = self._topics.get(topic_id)
@@ -157,7 +157,7 @@ class ClusterView:
         """Replaces what matters: `names` are the topics that the user wants, `assigned` the partitions by topic id."""
         names = frozenset(names)
         if names - self._names:
-            self._is_dated = True
+            self._is_outdated = True
         self._names = names
         self._assigned = {topic_id: frozenset(numbers) for topic_id, numbers in assigned.items()}
         self.refused = {name: code for name, code in self.refused.items() if name in names}
@@ -169,20 +169,20 @@ class ClusterView:
         if self._under_way is not None:
             return None
         earliest = self._asked_at + self._pause * self._jitter
-        if self._is_dated or self._asked_by_id():
+        if self._is_outdated or self._asked_by_id():
             return earliest
-        return max(earliest, self._dated_at)
+        return max(earliest, self._refresh_at)
 
     def request(self, now: float) -> MetadataRequest | None:
         """The next request, for any broker; pass it to `on_metadata` with its response."""
         if self.wake_at is None or now < self.wake_at:
             return None
-        if now - self._asked_at > 2 * self._freshness.longest_pause:
+        if now - self._asked_at > 2 * self._refresh_times.max_pause:
             self._pause = 0.0
-        doubled = max(self._freshness.first_pause, 2 * self._pause)
-        self._pause = min(doubled, self._freshness.longest_pause)
+        doubled = max(self._refresh_times.min_pause, 2 * self._pause)
+        self._pause = min(doubled, self._refresh_times.max_pause)
         self._asked_at = now
-        if self._is_dated or now >= self._dated_at:
+        if self._is_outdated or now >= self._refresh_at:
             names = self._names | {
                 self._topics[known].name for known in self._assigned.keys() & self._topics.keys()
             }
@@ -194,10 +194,10 @@ class ClusterView:
 
     def _asked_by_id(self) -> set[bytes]:
         """Assigned topics whose metadata is incomplete or in doubt."""
-        asked = {known for known in self._assigned if self._has_gaps(known)} | self._suspects
-        return (asked | self.missing_ids | self._doubted_since.keys()) - self._gone.keys()
+        asked = {known for known in self._assigned if self._is_incomplete(known)} | self._suspects
+        return (asked | self.missing_ids | self._unknown_since.keys()) - self._deleted.keys()
 
-    def _has_gaps(self, topic_id: bytes) -> bool:
+    def _is_incomplete(self, topic_id: bytes) -> bool:
         topic = self._topics.get(topic_id)
         if topic is None or not self._assigned[topic_id] <= topic.leaders.keys():
             return True
@@ -205,7 +205,9 @@ class ClusterView:
 
     # --- what was answered
 
-    def on_metadata(self, request: MetadataRequest, response: MetadataResponse, now: float) -> list[Event]:
+    def on_metadata(
+        self, request: MetadataRequest, response: MetadataResponse, now: float
+    ) -> list[ClusterEvent]:
         if request is not self._under_way:
             return []
         self._under_way = None
@@ -219,17 +221,17 @@ class ClusterView:
         asked = {topic.name for topic in request.topics or ()}
         if None in asked:
             events = self._learn_topics(response, now)
-            self._is_dated |= bool(self._doubted_since)
+            self._is_outdated |= bool(self._unknown_since)
         else:
-            self._is_dated = not asked >= self._names
+            self._is_outdated = not asked >= self._names
             events = self._learn_topics(response, now)
-            is_odd = not self._gone.keys().isdisjoint(self._assigned)
-            wait = 2 * self._freshness.grace if is_odd else self._freshness.max_age
-            self._dated_at = now + wait * self._jitter
-            self._gone = {
+            is_odd = not self._deleted.keys().isdisjoint(self._assigned)
+            wait = 2 * self._refresh_times.grace if is_odd else self._refresh_times.max_age
+            self._refresh_at = now + wait * self._jitter
+            self._deleted = {
                 topic_id: at
-                for topic_id, at in self._gone.items()
-                if topic_id in self._assigned or self._lags(topic_id, now)
+                for topic_id, at in self._deleted.items()
+                if topic_id in self._assigned or self._is_stale(topic_id, now)
             }
         return events
 
@@ -238,62 +240,65 @@ class ClusterView:
         self._under_way = None
 
     def on_moved(
-        self, partitions: Iterable[Partition], leaders: Sequence[Leader], endpoints: Iterable[Endpoint] = ()
+        self,
+        partitions: Iterable[TopicIdPartition],
+        leaders: Sequence[Leader],
+        endpoints: Iterable[NodeEndpoint] = (),
     ) -> None:
         """A broker refused to serve these partitions; the rest is where it says they are now."""
         self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
-        explained = {leader.partition for leader in leaders if self._believe(leader)}
+        explained = {leader.partition for leader in leaders if self._learn_leader(leader)}
         self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()
 
-    def _learn_topics(self, response: MetadataResponse, now: float) -> list[Event]:
-        events: list[Event] = []
+    def _learn_topics(self, response: MetadataResponse, now: float) -> list[ClusterEvent]:
+        events: list[ClusterEvent] = []
         for topic in response.topics:
             if topic.error_code:
                 events += self._on_refused(topic, now)
-            elif topic.name is not None and not self._lags(topic.topic_id, now):
+            elif topic.name is not None and not self._is_stale(topic.topic_id, now):
                 events += self._on_known(topic.name, topic, now)
         return events
 
-    def _lags(self, topic_id: bytes, now: float) -> bool:
+    def _is_stale(self, topic_id: bytes, now: float) -> bool:
         """Whether a broker that still lists this topic is more likely stale than we are wrong."""
-        return topic_id in self._gone and now - self._gone[topic_id] < self._freshness.grace
+        return topic_id in self._deleted and now - self._deleted[topic_id] < self._refresh_times.grace
 
-    def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[Event]:
+    def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[ClusterEvent]:
         topic_id, before = topic.topic_id, self._ids.get(name)
         self._ids[name] = topic_id
         self.refused.pop(name, None)
-        self._gone.pop(topic_id, None)
-        self._doubted_since.pop(topic_id, None)
+        self._deleted.pop(topic_id, None)
+        self._unknown_since.pop(topic_id, None)
         self._suspects.discard(topic_id)
         self._topics.setdefault(topic_id, _Topic(name))
         for row in topic.partitions:
-            self._believe(Leader((topic_id, row.partition_index), row.leader_id, row.leader_epoch))
-        return [] if before in (None, topic_id) else [self._bury(before, now)]
+            self._learn_leader(Leader((topic_id, row.partition_index), row.leader_id, row.leader_epoch))
+        return [] if before in (None, topic_id) else [self._mark_deleted(before, now)]
 
-    def _on_refused(self, topic: MetadataResponseTopic, now: float) -> list[Event]:
+    def _on_refused(self, topic: MetadataResponseTopic, now: float) -> list[ClusterEvent]:
         name, code = topic.name, topic.error_code
         if name in self._names:
             self.refused[name] = code
         if code not in _UNKNOWN:
-            self._is_dated |= code in RETRIABLE
+            self._is_outdated |= code in RETRIABLE
             return []
         topic_id = topic.topic_id if name is None else self._ids.get(name)
-        if topic_id is None or topic_id in self._gone:
+        if topic_id is None or topic_id in self._deleted:
             return []
         self._suspects.discard(topic_id)
-        since = self._doubted_since.setdefault(topic_id, now)
-        return [self._bury(topic_id, now)] if now - since >= self._freshness.grace else []
+        since = self._unknown_since.setdefault(topic_id, now)
+        return [self._mark_deleted(topic_id, now)] if now - since >= self._refresh_times.grace else []
 
-    def _bury(self, topic_id: bytes, now: float) -> TopicGone:
+    def _mark_deleted(self, topic_id: bytes, now: float) -> TopicDeleted:
         topic = self._topics.pop(topic_id, None)
         if topic and self._ids.get(topic.name) == topic_id:
             del self._ids[topic.name]
-        self._doubted_since.pop(topic_id, None)
+        self._unknown_since.pop(topic_id, None)
         self._suspects.discard(topic_id)
-        self._gone[topic_id] = now
-        return TopicGone(topic_id, topic.name if topic else None)
+        self._deleted[topic_id] = now
+        return TopicDeleted(topic_id, topic.name if topic else None)
 
-    def _believe(self, said: Leader) -> bool:
+    def _learn_leader(self, said: Leader) -> bool:
         """Takes this leader unless a newer one is known; returns whether it is the current one then."""
         topic_id, number = said.partition
         topic = self._topics.get(topic_id)
@@ -305,5 +310,5 @@ class ClusterView:
         return topic.leaders[number] == (said.node, said.epoch)
 
 
-def _node(named: Endpoint) -> Node:
-    return Node(named.host, named.port, named.rack)
+def _node(named: NodeEndpoint) -> BrokerNode:
+    return BrokerNode(named.host, named.port, named.rack)

@@ -31,21 +31,21 @@ from kshare.errors import CorruptBatchError
 from kshare.protocol.record_header import CONTROL_BIT, MAX_INT64
 from kshare.protocol.records import Batch, Buffer, read_batches
 
-Span = tuple[int, int]
+OffsetRange = tuple[int, int]
 """First and last offset."""
 
 LARGEST_RANGE = 1 << 20
 """Offsets in an acquired range: brokers hold a few thousand in flight, so a larger one is damage."""
 
 
-class Finding(NamedTuple):
+class RangeContents(NamedTuple):
     """What is in one acquired range."""
 
     batches: list[Batch]
     """Verified, in order, each with offsets of the range."""
-    gaps: list[Span]
+    gaps: list[OffsetRange]
     """Offsets that have no record."""
-    doubtful: list[Span]
+    unverified: list[OffsetRange]
     """Offsets that may or may not have a record: nothing in the response tells."""
     why: str | None = None
     """What is wrong, if anything is doubtful."""
@@ -56,22 +56,22 @@ class Finding(NamedTuple):
 class Coverage:
     """The batches of one partition in one response; nothing is read before `of` is called."""
 
-    def __init__(self, records: Buffer | None, acquired: Sequence[Span]) -> None:
+    def __init__(self, records: Buffer | None, acquired: Sequence[OffsetRange]) -> None:
         self._records = records or b""
         self._acquired = acquired
         self._batches: list[Batch] | None = None
         self._damage: str | None = None
         """What is wrong after the last batch that could be read."""
-        self._whole: Span | None = None
+        self._whole: OffsetRange | None = None
         """What the batches cover, if they are contiguous, as they nearly always are."""
         self._disorder: str | None = None
         """Why no batch's base offset can be trusted."""
         self._moved: tuple[str | None, str | None] = (None, None)
         """The same for the first and for the last batch."""
         self._broken: dict[int, str] = {}
-        self._missing: dict[int, list[Span]] = {}
+        self._missing: dict[int, list[OffsetRange]] = {}
 
-    def of(self, first: int, last: int, delivery_count: int) -> Finding:
+    def of(self, first: int, last: int, delivery_count: int) -> RangeContents:
         """Returns what is in an acquired range."""
         batches = self._read()
         if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
@@ -79,18 +79,20 @@ class Coverage:
             with suppress(CorruptBatchError):
                 for batch in found:
                     batch.open()
-                return Finding(found, [], [])
-        return self._of_holes(batches, first, last, delivery_count)
+                return RangeContents(found, [], [])
+        return self._of_incomplete(batches, first, last, delivery_count)
 
-    def _of_holes(self, batches: list[Batch], first: int, last: int, delivery_count: int) -> Finding:
+    def _of_incomplete(
+        self, batches: list[Batch], first: int, last: int, delivery_count: int
+    ) -> RangeContents:
         """The same where some offsets have no record, or a batch is corrupt."""
         if self._disorder is not None:
-            return Finding([], [], [(first, last)], self._disorder, is_damaged=True)
+            return RangeContents([], [], [(first, last)], self._disorder, is_damaged=True)
         if batches:
             self._moved = (self._first_moved(batches), self._last_moved(batches))
         found: list[Batch] = []
-        gaps: list[Span] = []
-        doubtful: list[Span] = []
+        gaps: list[OffsetRange] = []
+        unverified: list[OffsetRange] = []
         expected = first
         for index, batch in enumerate(batches):
             start, end = batch.base_offset, batch.last_offset
@@ -101,7 +103,7 @@ class Coverage:
                 if self._is_gap(index):
                     gaps.append(hole)
                 else:
-                    doubtful.append(hole)
+                    unverified.append(hole)
             expected = end + 1
             if start > last:
                 break
@@ -109,7 +111,7 @@ class Coverage:
             is_bound = end < last and index + 1 < len(batches) and batches[index + 1].base_offset > expected
             reason = self._verify(index, is_bound=is_bound)
             if reason is not None or (delivery_count <= 1 and self._may_have_moved(index)):
-                doubtful.append((start, end))
+                unverified.append((start, end))
                 continue
             found.append(batch)
             if batch.is_control:
@@ -119,12 +121,12 @@ class Coverage:
             if end == last:
                 break
         if expected <= last:
-            doubtful.append((expected, last))
-        if not doubtful:
-            return Finding(found, gaps, doubtful)
+            unverified.append((expected, last))
+        if not unverified:
+            return RangeContents(found, gaps, unverified)
         evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
         why = evidence or self._moved[0] or self._moved[1] or self._edges()
-        return Finding(found, gaps, doubtful, why, is_damaged=evidence is not None)
+        return RangeContents(found, gaps, unverified, why, is_damaged=evidence is not None)
 
     # --- the sequence of batches
 
@@ -206,7 +208,7 @@ class Coverage:
         return reason
 
 
-def wrong_ranges(acquired: Sequence[Span]) -> dict[int, str]:
+def wrong_ranges(acquired: Sequence[OffsetRange]) -> dict[int, str]:
     """What is wrong with acquired ranges, by index: brokers send them in order and without overlaps."""
     wrong: dict[int, str] = {}
     end = -1
@@ -220,7 +222,7 @@ def wrong_ranges(acquired: Sequence[Span]) -> dict[int, str]:
     return wrong
 
 
-def _whole(batches: list[Batch]) -> Span | None:
+def _whole(batches: list[Batch]) -> OffsetRange | None:
     """The offsets from the first to the last batch, if each has a record for a user."""
     if not batches:
         return None
@@ -250,5 +252,5 @@ def _disorder(batches: list[Batch]) -> str | None:
     return None
 
 
-def _cut(spans: list[Span], first: int, last: int) -> Iterator[Span]:
+def _cut(spans: list[OffsetRange], first: int, last: int) -> Iterator[OffsetRange]:
     return ((max(start, first), min(end, last)) for start, end in spans if start <= last and first <= end)

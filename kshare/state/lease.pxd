@@ -8,16 +8,16 @@ cdef int _held, _renew, _renewing
 
 
 @cython.final
-cdef class Tally:
+cdef class UndecidedCounter:
     cdef public int64_t undecided
-    cdef int64_t _ring_at
-    cdef object _ring
+    cdef int64_t _notify_at
+    cdef object _notify
 
-    cpdef ring_at(self, int64_t undecided)
+    cpdef notify_at(self, int64_t undecided)
 
     cpdef add(self, int64_t more)
 
-    cpdef ring(self)
+    cpdef notify(self)
 
 
 @cython.final
@@ -26,10 +26,10 @@ cdef class Lease:
     cdef readonly int64_t first, last
     cdef readonly int delivery_count
     cdef public double deadline
-    cdef public object epochs, why_lost
-    cdef public bint is_loss_told
+    cdef public object leader_epochs, loss_reason
+    cdef public bint is_loss_reported
     cdef public bytearray states
-    cdef Tally _tally
+    cdef UndecidedCounter _counter
 
     cpdef Py_ssize_t count(self, unsigned char state) except -1
 

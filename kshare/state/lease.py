@@ -17,7 +17,7 @@ from typing import NoReturn
 import kshare.fast.byte_runs as byte_runs
 from kshare.protocol.uncopied import refuse_copy
 
-Partition = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """Topic id and partition number."""
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -32,48 +32,50 @@ _held, _renew, _renewing = HELD, RENEW, SENT | RENEW
 _ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
 
 
-def table(changes: dict[int, int]) -> bytes:
+def translation_table(changes: dict[int, int]) -> bytes:
     """A table for `Lease.translate`: maps the states in `changes`, leaves all others."""
     return bytes(changes.get(value, value) for value in range(256))
 
 
-_ALL_TO_LOST = table({HELD: LOST} | dict.fromkeys(range(5), LOST) | {SENT | kind: LOST for kind in range(5)})
-_TO_SENT = table({kind: SENT | kind for kind in range(5)})
-_HELD_TO = [table(dict.fromkeys((HELD, RENEW, SENT | RENEW), kind)) for kind in range(4)] + [
-    table({HELD: RENEW})
+_ALL_TO_LOST = translation_table(
+    {HELD: LOST} | dict.fromkeys(range(5), LOST) | {SENT | kind: LOST for kind in range(5)}
+)
+_TO_SENT = translation_table({kind: SENT | kind for kind in range(5)})
+_HELD_TO = [translation_table(dict.fromkeys((HELD, RENEW, SENT | RENEW), kind)) for kind in range(4)] + [
+    translation_table({HELD: RENEW})
 ]
 
 
-class Tally:
-    """Counts held and undecided records over all leases; calls `ring` once when they have become few enough."""
+class UndecidedCounter:
+    """Counts held and undecided records over all leases; calls `notify` once when they have become few enough."""
 
-    __slots__ = ("_ring", "_ring_at", "undecided")
+    __slots__ = ("_notify", "_notify_at", "undecided")
 
-    def __init__(self, ring: Callable[[], None]) -> None:
+    def __init__(self, notify: Callable[[], None]) -> None:
         self.undecided = 0
-        self._ring_at = -1
-        self._ring = ring
+        self._notify_at = -1
+        self._notify = notify
 
-    def ring_at(self, undecided: int) -> None:
+    def notify_at(self, undecided: int) -> None:
         """Call back at the next decision that leaves at most so many undecided; the highest number counts."""
-        if undecided > self._ring_at:
-            self._ring_at = undecided
+        if undecided > self._notify_at:
+            self._notify_at = undecided
 
     def add(self, more: int) -> None:
         self.undecided += more
-        if more < 0 and self.undecided <= self._ring_at:
-            self.ring()
+        if more < 0 and self.undecided <= self._notify_at:
+            self.notify()
 
     def __reduce__(self) -> NoReturn:
         refuse_copy(self, "it belongs to one consumer")
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Call back now: something has to be sent at once."""
-        self._ring_at = -1
-        self._ring()
+        self._notify_at = -1
+        self._notify()
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """The callback of a lease that isn't counted with others."""
 
 
@@ -81,43 +83,43 @@ class Lease:
     """The states of consecutive records of one partition."""
 
     __slots__ = (
-        "_tally",
+        "_counter",
         "deadline",
         "delivery_count",
-        "epochs",
         "first",
-        "is_loss_told",
+        "is_loss_reported",
         "last",
+        "leader_epochs",
+        "loss_reason",
         "partition",
         "states",
-        "why_lost",
     )
 
     def __init__(
         self,
-        partition: Partition,
+        partition: TopicIdPartition,
         first: int,
         last: int,
         delivery_count: int,
         *,
-        tally: Tally | None = None,
+        counter: UndecidedCounter | None = None,
         deadline: float = float("inf"),
-        epochs: Sequence[tuple[int, int, int]] = (),
+        leader_epochs: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         self.partition = partition
         self.first = first
         self.last = last
         self.delivery_count = delivery_count
         self.deadline = deadline
-        self.epochs = epochs
+        self.leader_epochs = leader_epochs
         """First offset, last offset and leader epoch of its record batches."""
-        self.why_lost = ""
+        self.loss_reason = ""
         """Why some of it was lost, in words for the user."""
-        self.is_loss_told = False
+        self.is_loss_reported = False
         """The user has got an error for that."""
         self.states = bytearray(b"\xff") * (last - first + 1)
-        self._tally = Tally(_nobody) if tally is None else tally
-        self._tally.add(last - first + 1)
+        self._counter = UndecidedCounter(_ignore) if counter is None else counter
+        self._counter.add(last - first + 1)
 
     def __reduce__(self) -> NoReturn:
         refuse_copy(self, "the locks behind it belong to one consumer's session")
@@ -167,14 +169,14 @@ class Lease:
             return False
         self.states[index] = kind
         if was_held != (kind == _renew):
-            self._tally.add(-1 if was_held else 1)
+            self._counter.add(-1 if was_held else 1)
         if kind == _renew:
-            self._tally.ring()
+            self._counter.notify()
         return True
 
     def decide_quietly(self, offset: int, kind: int) -> bool:
         """`decide` where the tally doesn't ring by it. False: nothing is decided, for that or as it is too late."""
-        if kind == _renew or self._tally.undecided - 1 <= self._tally._ring_at:
+        if kind == _renew or self._counter.undecided - 1 <= self._counter._notify_at:
             return False
         return self.decide(offset, kind)
 
@@ -188,7 +190,7 @@ class Lease:
         if changed:
             self.translate(_HELD_TO[kind])
         if kind == RENEW:
-            self._tally.ring()
+            self._counter.notify()
         return changed
 
     def decide_held_within(self, first: int, last: int, kind: int) -> None:
@@ -199,7 +201,7 @@ class Lease:
             self.states[start:stop] = self.states[start:stop].translate(_HELD_TO[kind])
             less = before - self.undecided
             if less:
-                self._tally.add(-less)
+                self._counter.add(-less)
 
     def lose(self) -> None:
         self.translate(_ALL_TO_LOST)
@@ -214,19 +216,19 @@ class Lease:
         return types[:1] if is_same else types
 
     def translate(self, changes: bytes) -> None:
-        """Changes many states at once; see `table`."""
+        """Changes many states at once; see `translation_table`."""
         before = self.undecided
         self.states = self.states.translate(changes)
         less = before - self.undecided
         if less:
-            self._tally.add(-less)
+            self._counter.add(-less)
 
     def accepted(self) -> Iterator[tuple[int, int, int]]:
         """Yields what the user accepted and no broker has confirmed: first offset, last offset, leader epoch."""
         for match in _ACCEPTED_RUN.finditer(self.states):
             start, end = match.span()
             first, last = self.first + start, self.first + end - 1
-            for batch_first, batch_last, epoch in self.epochs:
+            for batch_first, batch_last, epoch in self.leader_epochs:
                 if batch_first <= last and first <= batch_last:
                     yield max(first, batch_first), min(last, batch_last), epoch
 

@@ -47,13 +47,13 @@ from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHea
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 _JOIN, _LEAVE = 0, -1
-_FORGOTTEN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
-_ELSEWHERE = {
+_NOT_A_MEMBER = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
+_COORDINATOR_MOVED = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-_PASSES = RETRIABLE | {
+_TRANSIENT = RETRIABLE | {
     ErrorCode.GROUP_MAX_SIZE_REACHED,
     ErrorCode.BROKER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -61,7 +61,7 @@ _PASSES = RETRIABLE | {
 }
 
 
-class State(Enum):
+class MembershipState(Enum):
     JOINING = "joining"
     CLEARING = "clearing"
     STABLE = "stable"
@@ -71,20 +71,20 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class HeartbeatTimes:
     """Seconds between heartbeats where the coordinator's own interval doesn't apply."""
 
-    first_soon: float = 0.1
-    longest_soon: float = 0.2
+    first_interval: float = 0.1
+    max_interval: float = 0.2
     """Kafka assigns a second after the join: a heartbeat should come just after that, not just before."""
-    soon_for: float = 4.0
+    early_period: float = 4.0
     """How long to send frequent heartbeats for an assignment; with more members than partitions none may come."""
-    first_pause: float = 0.1
-    longest_pause: float = 2.0
+    min_pause: float = 0.1
+    max_pause: float = 2.0
     """Pauses after errors double up to this."""
 
 
-USUAL_PACE = Pace()
+DEFAULT_HEARTBEAT_TIMES = HeartbeatTimes()
 
 
 class Joined(NamedTuple):
@@ -93,13 +93,13 @@ class Joined(NamedTuple):
     is_again: bool
 
 
-class Assigned(NamedTuple):
+class AssignmentChanged(NamedTuple):
     """The complete new assignment. Metadata may not know its topic ids yet; it isn't sent a second time."""
 
     partitions: Mapping[bytes, frozenset[int]]
 
 
-class Lost(NamedTuple):
+class MembershipLost(NamedTuple):
     """The group has removed the member: its assignment is void. Share sessions and their locks live on."""
 
     error: BrokerError
@@ -124,8 +124,8 @@ class Coordinator(NamedTuple):
     port: int
 
 
-Event = Joined | Assigned | Lost | GroupFull | Failed
-Question = FindCoordinatorRequest | ShareGroupHeartbeatRequest
+MembershipEvent = Joined | AssignmentChanged | MembershipLost | GroupFull | Failed
+MembershipRequest = FindCoordinatorRequest | ShareGroupHeartbeatRequest
 
 
 class Membership:
@@ -137,39 +137,39 @@ class Membership:
         member_id: str,
         topics: Iterable[str],
         rack_id: str | None = None,
-        pace: Pace = USUAL_PACE,
+        times: HeartbeatTimes = DEFAULT_HEARTBEAT_TIMES,
         jitter: float = 1.0,
     ) -> None:
         self.group_id = group_id
         self.member_id = member_id
-        self.state = State.JOINING
+        self.state = MembershipState.JOINING
         self.assignment: Mapping[bytes, frozenset[int]] = {}
         self.coordinator: Coordinator | None = None
-        self.trouble: BrokerError | None = None
+        self.last_error: BrokerError | None = None
         """The coordinator's last error, until it answers without one."""
         self._topics = _checked(topics)
         self._rack_id = rack_id
-        self._pace = pace
+        self._times = times
         self._jitter = jitter
         self.member_epoch = _JOIN
-        self._told: list[str] = []
-        self._is_certain = False  # that the coordinator has received the subscription
-        self._under_way: Question | None = None
-        self._due = float("-inf")
+        self._sent_topics: list[str] = []
+        self._is_confirmed = False  # that the coordinator has received the subscription
+        self._under_way: MembershipRequest | None = None
+        self._next_at = float("-inf")
         self._failures = 0
-        self._soon_until = float("-inf")
-        self._soon = pace.first_soon
+        self._early_until = float("-inf")
+        self._early_interval = times.first_interval
         self._was_member = False
-        self._may_be_known = False
+        self._may_be_registered = False
 
     # --- what to send
 
     @property
     def wake_at(self) -> float | None:
         """When there is something to send; None while a response is awaited, and after the end."""
-        if self._under_way is not None or self.state in (State.LEFT, State.FAILED):
+        if self._under_way is not None or self.state in (MembershipState.LEFT, MembershipState.FAILED):
             return None
-        return self._due
+        return self._next_at
 
     def find_coordinator(self, now: float) -> FindCoordinatorRequest | None:
         """The request to find the coordinator, for any broker."""
@@ -183,31 +183,31 @@ class Membership:
         """The next heartbeat, for the coordinator; pass it to `on_response` with its response."""
         if self.coordinator is None or not self._is_due(now):
             return None
-        is_going = self.state in (State.LEAVING, State.CLEARING)
+        is_going = self.state in (MembershipState.LEAVING, MembershipState.CLEARING)
         request = ShareGroupHeartbeatRequest(
             self.group_id, self.member_id, _LEAVE if is_going else self.member_epoch
         )
-        if not is_going and (self._topics != self._told or not self._is_certain):
+        if not is_going and (self._topics != self._sent_topics or not self._is_confirmed):
             request.subscribed_topic_names = self._topics
-            request.rack_id = None if self._is_certain else self._rack_id
-        self._may_be_known = True
+            request.rack_id = None if self._is_confirmed else self._rack_id
+        self._may_be_registered = True
         self._under_way = request
         return request
 
     def subscribe(self, topics: Iterable[str], now: float) -> None:
         """Replaces the subscribed topics."""
         self._topics = _checked(topics)
-        if self.state is State.STABLE and not self._failures and self._topics != self._told:
-            self._due = now
+        if self.state is MembershipState.STABLE and not self._failures and self._topics != self._sent_topics:
+            self._next_at = now
 
     def leave(self, now: float) -> None:
         """Starts to leave, without waiting for a request under way. `state` becomes LEFT even if nobody answers."""
-        if self.state is State.LEFT or not self._may_be_known:
-            self.state = State.LEFT
-        elif self.state is not State.LEAVING:
-            self.state = State.LEAVING
+        if self.state is MembershipState.LEFT or not self._may_be_registered:
+            self.state = MembershipState.LEFT
+        elif self.state is not MembershipState.LEAVING:
+            self.state = MembershipState.LEAVING
             self._under_way = None
-            self._due = now
+            self._next_at = now
 
     def _is_due(self, now: float) -> bool:
         return self.wake_at is not None and now >= self.wake_at
@@ -216,7 +216,7 @@ class Membership:
 
     def on_coordinator(
         self, request: FindCoordinatorRequest, response: FindCoordinatorResponse, now: float
-    ) -> list[Event]:
+    ) -> list[MembershipEvent]:
         if request is not self._under_way:
             return []
         self._under_way = None
@@ -224,25 +224,25 @@ class Membership:
         if found.error_code:
             return self._on_error(found.error_code, found.error_message, now)
         self.coordinator = Coordinator(found.node_id, found.host, found.port)
-        self._due = now
+        self._next_at = now
         return []
 
     def on_response(
         self, request: ShareGroupHeartbeatRequest, response: ShareGroupHeartbeatResponse, now: float
-    ) -> list[Event]:
+    ) -> list[MembershipEvent]:
         if request is not self._under_way:
             return []
         self._under_way = None
         if response.error_code:
             return self._on_error(response.error_code, response.error_message, now)
-        self.trouble = None
-        if self.state is State.LEAVING:
-            self.state = State.LEFT
+        self.last_error = None
+        if self.state is MembershipState.LEAVING:
+            self.state = MembershipState.LEFT
             return []
-        if self.state is State.CLEARING:
-            self.state, self._due = State.JOINING, now
+        if self.state is MembershipState.CLEARING:
+            self.state, self._next_at = MembershipState.JOINING, now
             return []
-        return self._on_agreement(request.subscribed_topic_names, response, now)
+        return self._on_success(request.subscribed_topic_names, response, now)
 
     def on_no_answer(self, now: float) -> None:
         """The connection ended, with or without a request under way, or a request timed out.
@@ -252,75 +252,78 @@ class Membership:
         self.coordinator = None
         if self._under_way is not None:
             self._under_way = None
-            self._is_certain = False
+            self._is_confirmed = False
             self._retry(now)
 
-    def _on_agreement(
+    def _on_success(
         self, names: list[str] | None, response: ShareGroupHeartbeatResponse, now: float
-    ) -> list[Event]:
-        events: list[Event] = []
-        is_join = self.state is State.JOINING
+    ) -> list[MembershipEvent]:
+        events: list[MembershipEvent] = []
+        is_join = self.state is MembershipState.JOINING
         if is_join:
             events.append(Joined(is_again=self._was_member))
-            self.state, self._was_member = State.STABLE, True
+            self.state, self._was_member = MembershipState.STABLE, True
         self.member_epoch, self._failures = response.member_epoch, 0
         rows = response.assignment.topic_partitions if response.assignment else []
-        if is_join or names not in (None, self._told):
-            self._soon, self._soon_until = self._pace.first_soon, now + self._pace.soon_for
+        if is_join or names not in (None, self._sent_topics):
+            self._early_interval, self._early_until = (
+                self._times.first_interval,
+                now + self._times.early_period,
+            )
         if rows and (is_join or names is None):  # else it may just repeat the previous assignment
-            self._soon_until = now
+            self._early_until = now
         if names is not None:
-            self._told, self._is_certain = names, True
+            self._sent_topics, self._is_confirmed = names, True
         fresh = {topic.topic_id: frozenset(topic.partitions) for topic in rows}
         if response.assignment is not None and fresh != self.assignment:
             self.assignment = fresh
-            events.append(Assigned(fresh))
+            events.append(AssignmentChanged(fresh))
         self._schedule(response.heartbeat_interval_ms / 1000, now)
         return events
 
     def _schedule(self, interval: float, now: float) -> None:
         """After a success: at once if the topics changed, soon while an assignment is expected, else at `interval`."""
-        pause = max(interval, self._pace.longest_soon)
-        if self._topics != self._told:
+        pause = max(interval, self._times.max_interval)
+        if self._topics != self._sent_topics:
             pause = 0.0
-        elif now < self._soon_until:
-            pause = min(pause, self._soon)
-            self._soon = min(self._soon * 1.5, self._pace.longest_soon)
-        self._due = now + pause
+        elif now < self._early_until:
+            pause = min(pause, self._early_interval)
+            self._early_interval = min(self._early_interval * 1.5, self._times.max_interval)
+        self._next_at = now + pause
 
     # --- what was refused
 
-    def _on_error(self, code: int, message: str | None, now: float) -> list[Event]:
-        error = self.trouble = BrokerError(code, f"share group {self.group_id!r}", message)
-        if code in _FORGOTTEN and self.state is State.STABLE:
+    def _on_error(self, code: int, message: str | None, now: float) -> list[MembershipEvent]:
+        error = self.last_error = BrokerError(code, f"share group {self.group_id!r}", message)
+        if code in _NOT_A_MEMBER and self.state is MembershipState.STABLE:
             return self._rejoin(error, now)
-        if code in _FORGOTTEN and self.state is State.CLEARING:
-            self.state, self._due = State.JOINING, now
+        if code in _NOT_A_MEMBER and self.state is MembershipState.CLEARING:
+            self.state, self._next_at = MembershipState.JOINING, now
             return []
-        if code == ErrorCode.FENCED_MEMBER_EPOCH and self.state is State.JOINING:
-            self.state = State.CLEARING
-        elif code in _ELSEWHERE:
+        if code == ErrorCode.FENCED_MEMBER_EPOCH and self.state is MembershipState.JOINING:
+            self.state = MembershipState.CLEARING
+        elif code in _COORDINATOR_MOVED:
             self.coordinator = None
-        elif code not in _PASSES and self.state is not State.LEAVING:
-            self.state = State.FAILED
+        elif code not in _TRANSIENT and self.state is not MembershipState.LEAVING:
+            self.state = MembershipState.FAILED
             return [Failed(error)]
-        self._is_certain = False
+        self._is_confirmed = False
         self._retry(now)
-        return [GroupFull(error, self._due)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []
+        return [GroupFull(error, self._next_at)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []
 
-    def _rejoin(self, error: BrokerError, now: float) -> list[Event]:
-        self.state, self.member_epoch, self._is_certain = State.JOINING, _JOIN, False
+    def _rejoin(self, error: BrokerError, now: float) -> list[MembershipEvent]:
+        self.state, self.member_epoch, self._is_confirmed = MembershipState.JOINING, _JOIN, False
         self.assignment = {}
-        self._due = now
-        return [Lost(error)]
+        self._next_at = now
+        return [MembershipLost(error)]
 
     def _retry(self, now: float) -> None:
-        if self.state is State.LEAVING:
-            self.state = State.LEFT
+        if self.state is MembershipState.LEAVING:
+            self.state = MembershipState.LEFT
             return
-        pause = min(self._pace.first_pause * 2.0**self._failures, self._pace.longest_pause)
+        pause = min(self._times.min_pause * 2.0**self._failures, self._times.max_pause)
         self._failures = min(self._failures + 1, 30)
-        self._due = now + pause * self._jitter
+        self._next_at = now + pause * self._jitter
 
 
 def _checked(topics: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
     input                                  | output
     ---------------------------------------+--------------------------------------------------------------
     `next(demand, now)`                    | a request, or None: there is nothing to send now
-    `look_again(demand, now)`              | after None: the time, or the number of undecided records, to retry at
+    `next_check(demand, now)`              | after None: the time, or the number of undecided records, to retry at
     `settle(now)`, `end(now)`              | the last requests of a session: no more records
     `on_answer(sent, answer, now)`         | nothing: a fetch's result tells how long the next one may wait
 
@@ -21,10 +21,10 @@ from typing import Literal, NamedTuple, Protocol
 
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
-from kshare.state.appetite import Appetite
-from kshare.state.lease import Partition
-from kshare.state.request_rules import RULES, Ask, Situation
-from kshare.state.session import Acks, Answer, FetchLimits, Sent, ShareSession
+from kshare.state.fetch_size import FetchSize
+from kshare.state.lease import TopicIdPartition
+from kshare.state.request_rules import REQUEST_RULES, Action, Situation
+from kshare.state.session import Acks, FetchLimits, SentRequest, SessionResponse, ShareSession
 
 AcquireMode = Literal["auto", "batches", "records"]
 
@@ -45,7 +45,7 @@ STRICT_BELOW = 500
 """Below so many records a fetch uses record-limit mode: a whole batch would be more than can be processed soon."""
 PLENTY = 500
 """After a fetch that returns as many, or half of what it asked for, the broker has more: the next won't wait."""
-LONGEST_S = 60.0
+MAX_IDLE_S = 60.0
 """The longest time until the next check."""
 
 
@@ -55,24 +55,24 @@ class Demand(Protocol):
     @property
     def wants_more(self) -> bool: ...
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more records there is room for."""
         ...
 
     @property
-    def room_in_bytes(self) -> int: ...
+    def capacity_in_bytes(self) -> int: ...
     @property
     def undecided(self) -> int:
         """How many records are held, from all brokers."""
         ...
 
     @property
-    def few(self) -> int:
+    def refill_at(self) -> int:
         """With this many undecided or fewer, a fetch is worthwhile."""
         ...
 
     @property
-    def is_asked(self) -> bool:
+    def is_user_waiting(self) -> bool:
         """The user is waiting for records, and so has all that are undecided."""
         ...
 
@@ -92,17 +92,17 @@ class Demand(Protocol):
         ...
 
     @property
-    def handed_at(self) -> float:
+    def handed_out_at(self) -> float:
         """When the user last got a batch."""
         ...
 
     @property
-    def leases_at(self) -> float:
+    def lease_check_at(self) -> float:
         """When leases have to be checked next."""
         ...
 
 
-class Later(NamedTuple):
+class NextCheck(NamedTuple):
     """There is nothing to send until then, unless the assignment changes or a task starts to wait."""
 
     at: float
@@ -111,51 +111,53 @@ class Later(NamedTuple):
 
 
 class RequestPlanner:
-    """`books` holds the session's leases by partition; the caller adds and removes them."""
+    """`partition_acks` holds the session's leases by partition; the caller adds and removes them."""
 
     def __init__(
         self,
         session: ShareSession,
-        books: Mapping[Partition, PartitionAcks],
+        partition_acks: Mapping[TopicIdPartition, PartitionAcks],
         *,
         acquire: AcquireMode,
         max_response_bytes: int,
     ) -> None:
         self.broker_has_more = True
         self._session = session
-        self._books = books
+        self._partition_acks = partition_acks
         self._acquire = acquire
-        self._appetite = Appetite(max_response_bytes)
+        self._fetch_size = FetchSize(max_response_bytes)
         self._lock_s = math.inf
-        self._brought_at = 0.0
-        self._moved_at = 0.0
+        self._fetched_at = 0.0
+        self._active_at = 0.0
         """When this broker last sent records, or was last sent acknowledgements."""
         self._decided_at: float | None = None
         """When the oldest waiting acknowledgement was decided."""
 
     # --- what is next
 
-    def next(self, demand: Demand, now: float) -> Sent | None:
+    def next(self, demand: Demand, now: float) -> SentRequest | None:
         session = self._session
         if session.under_way is not None:
             raise ValueError("a request of this session is under way: what comes next depends on its answer")
-        decided = [acks for acks in self._books.values() if acks.has_decided] if session.is_open else []
+        decided = (
+            [acks for acks in self._partition_acks.values() if acks.has_decided] if session.is_open else []
+        )
         if not decided:
             self._decided_at = None
         elif self._decided_at is None:
             self._decided_at = now
         situation = self._situation(demand, decided, now)
-        for rule in RULES:
+        for rule in REQUEST_RULES:
             if rule.applies(situation):
-                sent = self._ask(rule.ask, demand, decided, now)
+                sent = self._request_for(rule.action, demand, decided, now)
                 if sent is not None:
                     return sent
         return None
 
-    def look_again(self, demand: Demand, now: float) -> Later:
+    def next_check(self, demand: Demand, now: float) -> NextCheck:
         """After `next` returned None."""
-        at = min(now + LONGEST_S, demand.leases_at)
-        undecided = demand.few
+        at = min(now + MAX_IDLE_S, demand.lease_check_at)
+        undecided = demand.refill_at
         if self._decided_at is None:
             # With the first decision, there is an acknowledgement to linger for.
             undecided = max(undecided, demand.undecided - 1)
@@ -163,32 +165,32 @@ class RequestPlanner:
             at = min(at, self._decided_at + LINGER_S)
         if self._session.wanted and demand.wants_more:
             at = min(at, max(now, self._grace_until(demand)))
-        return Later(at, undecided)
+        return NextCheck(at, undecided)
 
-    def settle(self, now: float) -> Sent | None:
+    def settle(self, now: float) -> SentRequest | None:
         """Acknowledges what is decided, before the session ends. None if there is nothing."""
-        taken = self._take(self._books.values(), now)
+        taken = self._take(self._partition_acks.values(), now)
         return self._session.acknowledge(taken) if taken else None
 
-    def end(self, now: float) -> Sent:
+    def end(self, now: float) -> SentRequest:
         """The last request: the broker releases what isn't acknowledged by now."""
-        return self._session.close(self._take(self._books.values(), now))
+        return self._session.close(self._take(self._partition_acks.values(), now))
 
-    def on_answer(self, sent: Sent, answer: Answer, now: float) -> None:
+    def on_answer(self, sent: SentRequest, answer: SessionResponse, now: float) -> None:
         if answer.lock_ms > 0:
             self._lock_s = answer.lock_ms / 1000
         if not isinstance(sent.request, ShareFetchRequest):
             return
-        sizes, brought = [], 0
+        sizes, acquired = [], 0
         for _, data in answer.acquired:
             sizes.append(len(data.records or b""))
             for one in data.acquired_records:
-                brought += one.last_offset - one.first_offset + 1
-        self.broker_has_more = brought >= min(PLENTY, (sent.request.max_records + 1) // 2)
-        self._brought_at = now
-        if brought:
-            self._moved_at = now
-        self._appetite.on_answer(sizes)
+                acquired += one.last_offset - one.first_offset + 1
+        self.broker_has_more = acquired >= min(PLENTY, (sent.request.max_records + 1) // 2)
+        self._fetched_at = now
+        if acquired:
+            self._active_at = now
+        self._fetch_size.on_answer(sizes)
 
     # --- how it is made
 
@@ -197,12 +199,12 @@ class RequestPlanner:
         wanted = session.wanted
         return Situation(  # by position: this runs twice per exchange, and keywords take time
             bool(decided),
-            bool(decided) and not self._books.keys() <= wanted,
-            session.has_news,
+            bool(decided) and not self._partition_acks.keys() <= wanted,
+            session.has_partition_changes,
             session.is_open and not wanted,
             bool(wanted) and demand.wants_more,
             demand.is_confirming,
-            bool(decided) and any(acks.is_salvaging for acks in decided),
+            bool(decided) and any(acks.has_retries for acks in decided),
             self._decided_at is not None and now >= self._decided_at + LINGER_S,
             self.broker_has_more,
             demand.has_committed,
@@ -211,21 +213,23 @@ class RequestPlanner:
 
     def _grace_until(self, demand: Demand) -> float:
         """Until when to put off a fetch that might have to wait at the broker."""
-        if self.broker_has_more or not demand.undecided or demand.is_asked:
+        if self.broker_has_more or not demand.undecided or demand.is_user_waiting:
             return -math.inf
-        return self._brought_at + GRACE_S
+        return self._fetched_at + GRACE_S
 
-    def _ask(self, ask: Ask, demand: Demand, decided: list[PartitionAcks], now: float) -> Sent | None:
+    def _request_for(
+        self, action: Action, demand: Demand, decided: list[PartitionAcks], now: float
+    ) -> SentRequest | None:
         """None if there is nothing of this kind to acknowledge."""
         session, wanted = self._session, self._session.wanted
-        if ask is Ask.RENEW:
+        if action is Action.RENEW:
             renewals = self._take(decided, now, renewals=True)
             return session.acknowledge(renewals, is_renewing=True) if renewals else None
-        if ask is Ask.SETTLE_UNASSIGNED:
+        if action is Action.SETTLE_UNASSIGNED:
             taken = self._take([acks for acks in decided if acks.partition not in wanted], now)
             return session.acknowledge(taken) if taken else None
         taken = self._take([acks for acks in decided if acks.partition in wanted], now)
-        if ask is Ask.FETCH:
+        if action is Action.FETCH:
             return session.fetch(self._limits(demand, now, is_acknowledging=bool(taken)), taken)
         return session.acknowledge(taken) if taken else None
 
@@ -238,26 +242,26 @@ class RequestPlanner:
         if taken and not renewals:
             # The next decision starts a new linger time.
             self._decided_at = None
-            self._moved_at = now
+            self._active_at = now
         return taken
 
     def _limits(self, demand: Demand, now: float, *, is_acknowledging: bool) -> FetchLimits:
-        room = demand.room
+        capacity = demand.capacity
         return FetchLimits(
-            max_records=room,
-            batch_size=room,
+            max_records=capacity,
+            batch_size=capacity,
             max_wait_ms=self._wait_ms(demand, now, is_acknowledging=is_acknowledging),
-            max_bytes=min(demand.room_in_bytes, self._appetite.bytes_for(len(self._session.wanted))),
-            is_strict=self._acquire == "records" or (self._acquire == "auto" and room < STRICT_BELOW),
+            max_bytes=min(demand.capacity_in_bytes, self._fetch_size.bytes_for(len(self._session.wanted))),
+            is_strict=self._acquire == "records" or (self._acquire == "auto" and capacity < STRICT_BELOW),
         )
 
     def _wait_ms(self, demand: Demand, now: float, *, is_acknowledging: bool) -> int:
         """How long the broker may wait for records: shorter if decisions are expected soon."""
         longest = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s))))
-        if not is_acknowledging and not any(acks.leases for acks in self._books.values()):
+        if not is_acknowledging and not any(acks.leases for acks in self._partition_acks.values()):
             return longest
         rate = demand.rate
-        quiet_s = now - max(self._moved_at, demand.handed_at)
+        quiet_s = now - max(self._active_at, demand.handed_out_at)
         wait_s = BUSY_SHARE * max(1 / rate if rate else 0.0, quiet_s)
         wait = max(BUSY_WAIT_MS, int(1000 * min(1.0, wait_s)))
         if self.broker_has_more and rate:

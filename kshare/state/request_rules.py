@@ -20,7 +20,7 @@ A session has one request under way, so what goes first holds up the rest. The f
 A fetch carries acknowledgements along. If no rule applies, there is nothing to send. A rule that turns out to have no
 acknowledgements to send is skipped.
 
-The table above is generated from `RULES`, and a test compares them. Decides which rule applies to a situation;
+The table above is generated from `REQUEST_RULES`, and a test compares them. Decides which rule applies to a situation;
 `request_planner` describes the situation and builds the request.
 """
 
@@ -31,7 +31,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Ask(Enum):
+class Action(Enum):
     """What a rule asks for."""
 
     RENEW = "acknowledge: renewals"
@@ -52,7 +52,7 @@ class Situation(NamedTuple):
     """The broker still has to add or to forget partitions."""
     forgets_all: bool = False
     """The session is open, and no partition is wanted any more."""
-    has_room: bool = False
+    has_capacity: bool = False
     """Partitions are wanted, and there is room for more of their records."""
     is_awaited: bool = False
     """A task waits for acknowledgements to be confirmed."""
@@ -68,63 +68,63 @@ class Situation(NamedTuple):
     """The user has just got all there was, and most decide at once: see `GRACE_S`."""
 
 
-class Rule(NamedTuple):
+class RequestRule(NamedTuple):
     name: str
     when: str
-    ask: Ask
+    action: Action
     applies: Callable[[Situation], bool]
 
 
-RULES = (
-    Rule(
+REQUEST_RULES = (
+    RequestRule(
         "renewals",
         "locks are to be renewed",
-        Ask.RENEW,
+        Action.RENEW,
         lambda now: now.has_decided,
     ),
     # Sent with a fetch, what they release would be acquired again.
-    Rule(
+    RequestRule(
         "unassigned",
         "partitions that aren't wanted any more have acknowledgements",
-        Ask.SETTLE_UNASSIGNED,
+        Action.SETTLE_UNASSIGNED,
         lambda now: now.has_decided and now.has_unassigned,
     ),
-    Rule(
+    RequestRule(
         "partitions",
         "partitions are to be added and there is room for records, or the last ones are to be forgotten",
-        Ask.FETCH,
-        lambda now: now.has_changes and (now.has_room or now.forgets_all),
+        Action.FETCH,
+        lambda now: now.has_changes and (now.has_capacity or now.forgets_all),
     ),
-    Rule(
+    RequestRule(
         "awaited",
         "somebody waits for acknowledgements to be confirmed",
-        Ask.SETTLE,
+        Action.SETTLE,
         lambda now: now.has_decided and now.is_awaited,
     ),
-    Rule(
+    RequestRule(
         "refused",
         "refused acknowledgements are to be sent again in pieces",
-        Ask.SETTLE,
+        Action.SETTLE,
         lambda now: now.has_decided and now.is_refused,
     ),
-    Rule(
+    RequestRule(
         "lingering",
         "acknowledgements have waited for others long enough, and no fetch that is answered at once could take "
         "them along",
-        Ask.SETTLE,
-        lambda now: now.has_decided and now.has_lingered and not (now.broker_has_more and now.has_room),
+        Action.SETTLE,
+        lambda now: now.has_decided and now.has_lingered and not (now.broker_has_more and now.has_capacity),
     ),
     # Acknowledgements on a fetch are applied at once, but only confirmed when the fetch is answered.
-    Rule(
+    RequestRule(
         "confirmation",
         "acknowledgements would ride on a fetch that waits for records, and the user is one who commits",
-        Ask.SETTLE,
-        lambda now: now.has_decided and now.has_room and now.commits and not now.broker_has_more,
+        Action.SETTLE,
+        lambda now: now.has_decided and now.has_capacity and now.commits and not now.broker_has_more,
     ),
-    Rule(
+    RequestRule(
         "records",
         "there is room for records, and the broker has more, or nobody is about to decide what is in hand",
-        Ask.FETCH,
-        lambda now: now.has_room and (now.broker_has_more or not now.is_settled_soon),
+        Action.FETCH,
+        lambda now: now.has_capacity and (now.broker_has_more or not now.is_settled_soon),
     ),
 )

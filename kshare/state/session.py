@@ -33,15 +33,15 @@ from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledge
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
-from kshare.state.lease import Partition
+from kshare.state.lease import TopicIdPartition
 
-OPENING, CLOSING = 0, -1
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _HIGHEST_EPOCH = 2**31 - 1
 MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 """Only with these errors does a broker say where the leader is now."""
 
 
-_NOTHING: Mapping[Partition, int] = MappingProxyType({})
+_NOTHING: Mapping[TopicIdPartition, int] = MappingProxyType({})
 
 
 class AckRange(NamedTuple):
@@ -52,7 +52,7 @@ class AckRange(NamedTuple):
     types: bytes
 
 
-Acks = Mapping[Partition, Sequence[AckRange]]
+Acks = Mapping[TopicIdPartition, Sequence[AckRange]]
 
 
 class FetchLimits(NamedTuple):
@@ -67,37 +67,37 @@ class FetchLimits(NamedTuple):
     """Record-limit mode: exactly so many records, even out of a larger batch."""
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A request under way: to be passed to `on_answer` with its response."""
 
     request: ShareFetchRequest | ShareAcknowledgeRequest
     acks: Acks
-    names: frozenset[Partition]
+    partitions: frozenset[TopicIdPartition]
     """Partitions that are in the broker's session once it has read the request."""
 
 
 class Leader(NamedTuple):
     """A partition's current leader, as a broker reports it."""
 
-    partition: Partition
+    partition: TopicIdPartition
     node: int
     epoch: int
 
 
-class Answer(NamedTuple):
+class SessionResponse(NamedTuple):
     """The content of a response."""
 
     error: int = 0
     """The top-level error: the session was reset, and nothing below is filled in."""
     message: str | None = None
-    acknowledged: Mapping[Partition, int] = _NOTHING
+    acknowledged: Mapping[TopicIdPartition, int] = _NOTHING
     """Error code, 0 for success, of each acknowledged partition that the response mentions."""
-    unanswered: frozenset[Partition] = frozenset()
+    unanswered: frozenset[TopicIdPartition] = frozenset()
     """Acknowledged partitions that the response doesn't mention: their outcome is open."""
-    acquired: Sequence[tuple[Partition, PartitionData]] = ()
-    unexpected: Sequence[Partition] = ()
+    acquired: Sequence[tuple[TopicIdPartition, PartitionData]] = ()
+    unexpected: Sequence[TopicIdPartition] = ()
     """Partitions that aren't in the session, or appear twice: damage, which is ignored."""
-    failed: Mapping[Partition, int] = _NOTHING
+    failed: Mapping[TopicIdPartition, int] = _NOTHING
     """Partitions that couldn't be fetched from, with their error code."""
     leaders: Sequence[Leader] = ()
     endpoints: Sequence[FetchingEndpoint | AcknowledgingEndpoint] = ()
@@ -111,39 +111,39 @@ class ShareSession:
     def __init__(self, group_id: str, member_id: str) -> None:
         self.group_id = group_id
         self.member_id = member_id
-        self._epoch = OPENING
-        self._wanted: frozenset[Partition] = frozenset()
-        self._named: frozenset[Partition] = frozenset()
-        self._under_way: Sent | None = None
+        self._epoch = INITIAL_EPOCH
+        self._wanted: frozenset[TopicIdPartition] = frozenset()
+        self._in_session: frozenset[TopicIdPartition] = frozenset()
+        self._under_way: SentRequest | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether acknowledgements can be sent: the request that opens the session can't carry any."""
-        return self._epoch != OPENING
+        return self._epoch != INITIAL_EPOCH
 
     @property
-    def under_way(self) -> Sent | None:
+    def under_way(self) -> SentRequest | None:
         """The request that the broker hasn't answered yet; the only place that remembers it."""
         return self._under_way
 
     @property
-    def wanted(self) -> frozenset[Partition]:
+    def wanted(self) -> frozenset[TopicIdPartition]:
         return self._wanted
 
     @property
-    def has_news(self) -> bool:
+    def has_partition_changes(self) -> bool:
         """Whether the broker still has to add or to forget partitions."""
-        return self._wanted != self._named
+        return self._wanted != self._in_session
 
-    def want(self, partitions: Iterable[Partition]) -> None:
+    def want(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Replaces the partitions to fetch from this broker."""
         self._wanted = frozenset(partitions)
 
-    def fetch(self, limits: FetchLimits, acks: Acks) -> Sent:
+    def fetch(self, limits: FetchLimits, acks: Acks) -> SentRequest:
         """Asks for records. Acknowledging a partition adds it to the session, so the next fetch forgets it again."""
         self._check(acks)
-        added = self._wanted - self._named
-        forgotten = self._named - self._wanted - acks.keys()
+        added = self._wanted - self._in_session
+        forgotten = self._in_session - self._wanted - acks.keys()
         request = ShareFetchRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -174,37 +174,39 @@ class ShareSession:
                 fetching.ForgottenTopic(topic_id, numbers) for topic_id, numbers in _by_topic(forgotten)
             ],
         )
-        return self._send(request, acks, (self._named - forgotten) | added | acks.keys())
+        return self._send(request, acks, (self._in_session - forgotten) | added | acks.keys())
 
-    def acknowledge(self, acks: Acks, *, is_renewing: bool = False) -> Sent:
+    def acknowledge(self, acks: Acks, *, is_renewing: bool = False) -> SentRequest:
         """Acknowledges without asking for records; renews without the cost of a fetch."""
         return self._send(
-            self._acknowledgement(acks, self._epoch, is_renewing), acks, self._named | acks.keys()
+            self._acknowledgement(acks, self._epoch, is_renewing), acks, self._in_session | acks.keys()
         )
 
-    def close(self, acks: Acks) -> Sent:
+    def close(self, acks: Acks) -> SentRequest:
         """The last request: the broker releases what it doesn't acknowledge."""
-        return self._send(self._acknowledgement(acks, CLOSING, False), acks, frozenset())
+        return self._send(self._acknowledgement(acks, FINAL_EPOCH, False), acks, frozenset())
 
     def reset(self) -> None:
         """The session has ended, or its state is unknown: everything it acquired is lost."""
-        self._epoch = OPENING
-        self._named = frozenset()
+        self._epoch = INITIAL_EPOCH
+        self._in_session = frozenset()
         self._under_way = None
 
-    def on_answer(self, sent: Sent, response: ShareFetchResponse | ShareAcknowledgeResponse) -> Answer:
+    def on_answer(
+        self, sent: SentRequest, response: ShareFetchResponse | ShareAcknowledgeResponse
+    ) -> SessionResponse:
         """Takes the response to `sent`, and returns its content."""
         if sent is not self._under_way:
-            return Answer()  # to a request from before a reset: nothing of it counts
+            return SessionResponse()  # to a request from before a reset: nothing of it counts
         self._under_way = None
         if response.error_code != ErrorCode.NONE:
             self.reset()
-            return Answer(error=response.error_code, message=response.error_message)
-        if sent.request.share_session_epoch == CLOSING:
+            return SessionResponse(error=response.error_code, message=response.error_message)
+        if sent.request.share_session_epoch == FINAL_EPOCH:
             self.reset()
         else:
             self._epoch = 1 if self._epoch == _HIGHEST_EPOCH else self._epoch + 1
-            self._named = sent.names
+            self._in_session = sent.partitions
         if isinstance(response, ShareFetchResponse):
             return _read_fetch(sent, response)
         return _read_acknowledgement(sent, response)
@@ -228,26 +230,29 @@ class ShareSession:
             raise ValueError("the request that opens a session may carry no acknowledgements")
 
     def _send(
-        self, request: ShareFetchRequest | ShareAcknowledgeRequest, acks: Acks, names: frozenset[Partition]
-    ) -> Sent:
-        self._under_way = Sent(request, acks, names)
+        self,
+        request: ShareFetchRequest | ShareAcknowledgeRequest,
+        acks: Acks,
+        partitions: frozenset[TopicIdPartition],
+    ) -> SentRequest:
+        self._under_way = SentRequest(request, acks, partitions)
         return self._under_way
 
 
-def _by_topic(partitions: Iterable[Partition]) -> list[tuple[bytes, list[int]]]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[bytes, list[int]]]:
     topics: dict[bytes, list[int]] = {}
     for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)
     return list(topics.items())
 
 
-def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
-    acknowledged: dict[Partition, int] = {}
-    acquired: list[tuple[Partition, PartitionData]] = []
-    failed: dict[Partition, int] = {}
+def _read_fetch(sent: SentRequest, response: ShareFetchResponse) -> SessionResponse:
+    acknowledged: dict[TopicIdPartition, int] = {}
+    acquired: list[tuple[TopicIdPartition, PartitionData]] = []
+    failed: dict[TopicIdPartition, int] = {}
     leaders: list[Leader] = []
-    unexpected: list[Partition] = []
-    left = set(sent.names)
+    unexpected: list[TopicIdPartition] = []
+    left = set(sent.partitions)
     for topic in response.responses:
         for data in topic.partitions:
             partition = (topic.topic_id, data.partition_index)
@@ -265,7 +270,7 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
                 leaders += _known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )
-    return Answer(
+    return SessionResponse(
         acknowledged=acknowledged,
         unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
         acquired=acquired,
@@ -277,8 +282,8 @@ def _read_fetch(sent: Sent, response: ShareFetchResponse) -> Answer:
     )
 
 
-def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Answer:
-    acknowledged: dict[Partition, int] = {}
+def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse) -> SessionResponse:
+    acknowledged: dict[TopicIdPartition, int] = {}
     leaders: list[Leader] = []
     for topic in response.responses:
         for data in topic.partitions:
@@ -288,7 +293,7 @@ def _read_acknowledgement(sent: Sent, response: ShareAcknowledgeResponse) -> Ans
                 leaders += _known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )
-    return Answer(
+    return SessionResponse(
         acknowledged=acknowledged,
         unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
         leaders=leaders,

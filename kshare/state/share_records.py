@@ -31,14 +31,14 @@ from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 
 TOPIC = "__share_group_state"
-UNDECIDED = -1
+UNINITIALIZED_START_OFFSET = -1
 """As a start offset: the group's start in this partition isn't initialized yet."""
 
 _VERSION = struct.Struct(">h")
 _KEYS: dict[int, type[ShareSnapshotKey] | type[ShareUpdateKey]] = {0: ShareSnapshotKey, 1: ShareUpdateKey}
 
 
-class Delivery(IntEnum):
+class StoredState(IntEnum):
     """States of records as they are stored."""
 
     AVAILABLE = 0
@@ -46,11 +46,11 @@ class Delivery(IntEnum):
     ARCHIVED = 4
 
 
-SETTLED = frozenset({Delivery.ACKNOWLEDGED, Delivery.ARCHIVED})
+FINAL_STATES = frozenset({StoredState.ACKNOWLEDGED, StoredState.ARCHIVED})
 """These records are never delivered again."""
 
 
-class SharePartition(NamedTuple):
+class SharePartitionKey(NamedTuple):
     """Identifies a share-partition."""
 
     group: str
@@ -73,7 +73,7 @@ class StateRange(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        return self.state in SETTLED
+        return self.state in FINAL_STATES
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class StateRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ShareState:
+class SharePartitionState:
     """The stored state of one share-partition. Offsets in no range are available and were never delivered."""
 
     start_offset: int
@@ -104,12 +104,12 @@ class ShareState:
             if each.first > last:
                 break
             if each.first > at:
-                yield StateRange(at, each.first - 1, Delivery.AVAILABLE, 0)
+                yield StateRange(at, each.first - 1, StoredState.AVAILABLE, 0)
             cut = each._replace(first=max(each.first, at), last=min(each.last, last))
             yield cut
             at = cut.last + 1
         if at <= last:
-            yield StateRange(at, last, Delivery.AVAILABLE, 0)
+            yield StateRange(at, last, StoredState.AVAILABLE, 0)
 
     def open_ranges(self, end: int) -> Iterator[StateRange]:
         """The unsettled ranges from the start offset up to, not including, `end`."""
@@ -131,14 +131,14 @@ class ShareState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AppliedRecord:
     """One record, with the states before and after it."""
 
-    where: SharePartition
+    where: SharePartitionKey
     message: ShareSnapshotValue | ShareUpdateValue | None
     """None: a tombstone."""
-    before: ShareState | None
-    after: ShareState | None
+    before: SharePartitionState | None
+    after: SharePartitionState | None
 
     @property
     def is_applied(self) -> bool:
@@ -150,9 +150,9 @@ class ShareStates:
     """Builds the states from the records of one partition of the topic, passed in order."""
 
     def __init__(self) -> None:
-        self.states: dict[SharePartition, ShareState] = {}
+        self.states: dict[SharePartitionKey, SharePartitionState] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> Told | None:
+    def apply(self, key: bytes | None, value: bytes | None) -> AppliedRecord | None:
         """Applies a record; None if it isn't one of a known kind."""
         where, kind = _read_key(key)
         if where is None:
@@ -168,10 +168,10 @@ class ShareStates:
             self.states.pop(where, None)
         else:
             return None
-        return Told(where, message, before, self.states.get(where))
+        return AppliedRecord(where, message, before, self.states.get(where))
 
 
-def _read_key(key: bytes | None) -> tuple[SharePartition | None, type[Message] | None]:
+def _read_key(key: bytes | None) -> tuple[SharePartitionKey | None, type[Message] | None]:
     if key is None or len(key) < _VERSION.size:
         return None, None
     kind = _KEYS.get(_VERSION.unpack_from(key)[0])
@@ -181,7 +181,7 @@ def _read_key(key: bytes | None) -> tuple[SharePartition | None, type[Message] |
         read = kind.decode(key[_VERSION.size :], 0)
     except DecodeError:
         return None, None
-    return SharePartition(read.group_id, read.topic_id, read.partition), kind
+    return SharePartitionKey(read.group_id, read.topic_id, read.partition), kind
 
 
 def _read_value(
@@ -198,10 +198,10 @@ def _read_value(
         return None
 
 
-def _from_snapshot(value: ShareSnapshotValue) -> ShareState:
-    return ShareState(
+def _from_snapshot(value: ShareSnapshotValue) -> SharePartitionState:
+    return SharePartitionState(
         value.start_offset,
-        laid_over((), ranges_said(value), value.start_offset),
+        merged((), ranges_in(value), value.start_offset),
         value.state_epoch,
         value.leader_epoch,
         value.snapshot_epoch,
@@ -209,19 +209,19 @@ def _from_snapshot(value: ShareSnapshotValue) -> ShareState:
     )
 
 
-def _updated(state: ShareState, value: ShareUpdateValue) -> ShareState:
-    start = state.start_offset if value.start_offset == UNDECIDED else value.start_offset
+def _updated(state: SharePartitionState, value: ShareUpdateValue) -> SharePartitionState:
+    start = state.start_offset if value.start_offset == UNINITIALIZED_START_OFFSET else value.start_offset
     return replace(
         state,
         start_offset=start,
-        ranges=laid_over(state.ranges, ranges_said(value), start),
+        ranges=merged(state.ranges, ranges_in(value), start),
         leader_epoch=value.leader_epoch,
         complete_count=value.delivery_complete_count,
         updates=state.updates + 1,
     )
 
 
-def ranges_said(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
+def ranges_in(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
     """The ranges in the record."""
     return [
         StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
@@ -229,12 +229,12 @@ def ranges_said(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange
     ]
 
 
-def laid_over(known: Sequence[StateRange], said: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
-    """`known` with `said` merged in, without anything before `start`."""
+def merged(known: Sequence[StateRange], stored: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
+    """`known` with `stored` merged in, without anything before `start`."""
     ranges = list(known)
-    for one in said:
+    for one in stored:
         if one.first <= one.last:
-            _lay(ranges, one)
+            _merge_range(ranges, one)
     gone = bisect_left(ranges, start, key=_last)
     del ranges[:gone]
     if ranges and ranges[0].first < start:
@@ -242,7 +242,7 @@ def laid_over(known: Sequence[StateRange], said: Iterable[StateRange], start: in
     return tuple(ranges)
 
 
-def _lay(ranges: list[StateRange], new: StateRange) -> None:
+def _merge_range(ranges: list[StateRange], new: StateRange) -> None:
     """Touches only the ranges around `new`: there may be thousands of ranges and thousands of updates."""
     low = bisect_left(ranges, new.first - 1, key=_last)
     high = low

@@ -15,6 +15,7 @@ that tries gets an error. `on_settled` and `observer` are called in whichever th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -27,7 +28,7 @@ import anyio
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
-from kshare.client.consumer import Servers, TopicPartition, source_of
+from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.record import ShareBatch, ShareRecord, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
@@ -49,7 +50,7 @@ _LOOK_S = 0.001
 class BlockingConsumer(Generic[RecordT_co]):
     """What `ShareConsumer` does."""
 
-    def __init__(self, bootstrap_servers: Servers = None, **options: Unpack[AnyOptions]) -> None:
+    def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self._consumer: _Consumer[Any] = _Consumer(bootstrap_servers, **options)
         self._source = source_of(self._consumer)
         self._desk: Desk | None = None
@@ -61,12 +62,12 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._iterating: tuple[threading.Thread, object] | None = None
         """The thread whose loop has begun and isn't left, and which loop it is."""
         self._handed: ShareBatch | None = None
-        self._in_hand: Passage | ShareBatch | None = None
-        self._turn = anyio.Lock()
+        self._current: Passage | ShareBatch | None = None
+        self._turn = asyncio.Lock()
         self._walk: Iterator[ShareRecord] = iter(())
         self._ahead = 0
         """How many records that walk may still have."""
-        self._stretch = 1
+        self._burst_size = 1
         """How many go by before the event loop has to run again."""
 
     def __enter__(self) -> Self:
@@ -79,9 +80,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         except BaseException:
             desk.loop.close()
             raise
-        self._handed, self._in_hand, self._walk = None, None, iter(())
+        self._handed, self._current, self._walk = None, None, iter(())
         self._is_closed, self._iterating = False, None
-        self._turn = anyio.Lock()
+        self._turn = asyncio.Lock()
         self._desk = desk
         return self
 
@@ -144,18 +145,18 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _next_stretch(self) -> Iterator[ShareRecord]:
         """Of the batch that is walked over, as many records as may go by at once."""
-        self._is_cut = self._stretch < self._ahead
+        self._is_cut = self._burst_size < self._ahead
         if not self._is_cut:
             return self._walk
-        self._ahead -= self._stretch
-        return islice(self._walk, self._stretch)
+        self._ahead -= self._burst_size
+        return islice(self._walk, self._burst_size)
 
     def _go_on(self) -> None:
         """After a stretch: let everything else run, and get the next batch if this one is at its end."""
         if self._is_cut:
             desk = self._opened()
             if not desk.loop.take_turn(self._look_around):
-                desk.attend()
+                desk.schedule()
         else:
             batch = self._next_batch()
             self._walk, self._ahead = iter(batch), len(batch)
@@ -163,7 +164,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _look_around(self) -> None:
         """In the event loop."""
         self._opened().clear()
-        self._stretch = self._source.stretch()
+        self._burst_size = self._source.burst_size()
 
     @contextmanager
     def _turn_to_iterate(self) -> Iterator[None]:
@@ -187,25 +188,25 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _accepting(self) -> Iterator[ShareRecord]:
         with self._turn_to_iterate():
-            passage: Passage | None = None
+            progress: Passage | None = None
             while True:
-                if passage is not self._opened().passage:  # another loop has begun within this one
-                    passage = None
+                if progress is not self._opened().progress:  # another loop has begun within this one
+                    progress = None
                 is_away = False
                 try:
                     for record in self._next_stretch():
-                        if passage is None:
-                            passage = self._in_hand = self._opened().begin(record)
-                        passage.at = record
+                        if progress is None:
+                            progress = self._current = self._opened().begin(record)
+                        progress.at = record
                         is_away = True
                         yield record
                         is_away = False
                 finally:
-                    if passage is not None and not is_away:
-                        passage.come_back()
+                    if progress is not None and not is_away:
+                        progress.come_back()
                 self._go_on()
                 if not self._is_cut:
-                    passage = None
+                    progress = None
 
     def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
@@ -216,14 +217,14 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _batches(self) -> Iterator[ShareBatch]:
         with self._turn_to_iterate():
             while True:
-                batch = self._in_hand = self._next_batch()
+                batch = self._current = self._next_batch()
                 yield batch
                 if self.config.is_implicit:
                     self._opened().accept_batch(batch)
 
     def _give_back(self) -> None:
         """A new loop: the last one won't come back for what it had in hand."""
-        left, self._in_hand = self._in_hand, None
+        left, self._current = self._current, None
         if left is None or not self.config.is_implicit:
             return
         desk = self._opened()
@@ -299,7 +300,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                     assert self._desk is not None, "only an open consumer fetches"
                     batch = await self._source.next_batch()
                     settle_through(batch, self._desk)
-                    self._stretch = self._source.stretch()
+                    self._burst_size = self._source.burst_size()
                     self._handed = batch
 
     def _require_other_thread(self, what: str, desk: Desk) -> None:
@@ -356,18 +357,20 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
 
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyAndValueOptions[KeyT, ValueT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[KeyT, ValueT]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[ValueOptions[ValueT]]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[ValueOptions[ValueT]]
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[KeyOptions[KeyT]]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[KeyOptions[KeyT]]
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: Servers = None, **options: Unpack[BytesOptions]
+            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
-        def __new__(cls, bootstrap_servers: Servers = None, **options: Any) -> Any: ...
+        def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...

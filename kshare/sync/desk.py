@@ -54,9 +54,9 @@ class Passage:
             return
         lease = lease_of(self._batch)
         lease.decide_held_within(self._next, last, kind)
-        lost = lost_spans_of(self._batch, self._next, last) if lease.why_lost else []
+        lost = lost_spans_of(self._batch, self._next, last) if lease.loss_reason else []
         if lost:
-            source_of(self._consumer).on_too_late(self._batch, lost)
+            source_of(self._consumer).on_lock_lost(self._batch, lost)
         self._next = last + 1
 
     @property
@@ -74,7 +74,7 @@ def _accept_batch(subject: tuple[AsyncConsumer[Any], ShareBatch], _offset: int, 
     lost = [span for first, last in spans_of(batch) for span in lost_spans_of(batch, first, last)]
     lease_of(batch).decide_held(kind)
     if lost:
-        source_of(consumer).on_too_late(batch, lost)
+        source_of(consumer).on_lock_lost(batch, lost)
 
 
 def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
@@ -88,7 +88,7 @@ class Desk(Settlements):
         super().__init__()
         self._consumer = consumer
         self._loop = SharedLoop(self)
-        self.passage: Passage | None = None
+        self.progress: Passage | None = None
         """Of the loop that goes on."""
         self._is_closed = False
 
@@ -99,58 +99,58 @@ class Desk(Settlements):
     def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
         self.queue.append((_decide, lease, offset, kind))
         self.is_loop_free = False
-        if not self.is_attended:
-            self.attend()
+        if not self.is_scheduled:
+            self.schedule()
 
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
         self.queue.append((_decide_if_held, lease, offset, kind))
-        self.attend()
+        self.schedule()
 
     def accept_batch(self, batch: ShareBatch) -> None:
         """A loop came back from it: what of it is lost is told, not raised."""
         self.queue.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
-        self.attend()
+        self.schedule()
 
     def settle_all(self, lease: Lease, kind: int) -> None:
         self.queue.append((_decide_all, lease, 0, kind))
-        self.attend()
+        self.schedule()
 
     def begin(self, first: ShareRecord) -> Passage:
         """A loop came to this record, and accepts what it passes from here on."""
         self.end()
-        self.passage = Passage(first, self._consumer)
-        return self.passage
+        self.progress = Passage(first, self._consumer)
+        return self.progress
 
     def end(self) -> None:
         """It passes no more of them: what is decided from now on comes after what it accepted."""
-        passage, self.passage = self.passage, None
-        if passage is not None:
-            self.queue.append((_accept, passage, passage.passed, ACCEPT))
-            self.attend()
+        progress, self.progress = self.progress, None
+        if progress is not None:
+            self.queue.append((_accept, progress, progress.passed, ACCEPT))
+            self.schedule()
 
     def on_run(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """In the loop."""
-        passage = self.passage
+        progress = self.progress
         # First: what the user said of a record, it said before it passed it, and that counts.
-        passed = passage.passed if passage else 0
+        passed = progress.passed if progress else 0
         for _ in range(len(self.queue)):
             decide, subject, offset, kind = self.queue.popleft()
             decide(subject, offset, kind)
-        if passage:
-            passage.accept(passed)
+        if progress:
+            progress.accept(passed)
 
     def close(self) -> None:
         """In the loop. What is decided from now on is as good as unsaid: all leases end."""
         self._is_closed = True
         self.clear()
 
-    def attend(self) -> None:
+    def schedule(self) -> None:
         """Have the loop look, if it is being run and nobody does. Each run begins with a look."""
-        if self._loop.runner and not self.is_attended and not self._is_closed:
-            self.is_attended = True
+        if self._loop.runner and not self.is_scheduled and not self._is_closed:
+            self.is_scheduled = True
             with suppress(LoopClosed):
                 self._loop.call_soon(self._look)
 
@@ -160,14 +160,14 @@ class Desk(Settlements):
         self._loop.call_later(_GATHER_S, self._look_again)
 
     def _look_again(self) -> None:
-        if not self._has_news:
-            self.is_attended = False
-            if not self._has_news:
+        if not self._has_pending:
+            self.is_scheduled = False
+            if not self._has_pending:
                 return
-            self.is_attended = True
+            self.is_scheduled = True
         self._look()
 
     @property
-    def _has_news(self) -> bool:
-        passage = self.passage
-        return bool(self.queue) or (passage is not None and passage.is_behind)
+    def _has_pending(self) -> bool:
+        progress = self.progress
+        return bool(self.queue) or (progress is not None and progress.is_behind)

@@ -23,7 +23,7 @@ class Settlements:
         self.queue: deque[tuple[Decide, Any, int, int]] = deque()
         self.is_loop_free = False
         """No thread runs the event loop, and nothing is queued; never where this isn't compiled."""
-        self.is_attended = False
+        self.is_scheduled = False
         """The loop, which is being run, looks soon."""
 
     def settle(self, lease: Lease, offset: int, kind: int) -> bool:

@@ -34,7 +34,7 @@ log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
-AWAY_S = 0.02
+AWAY_S = 0.05
 """A thread that comes back sooner finds the loop free. The background thread looks that often whether to run it."""
 _LOOKS = 50
 """After so many looks at a thread that goes on running the loop, the background thread sleeps until that one leaves."""
@@ -283,12 +283,12 @@ class SharedLoop:
     def _run_in_background(self) -> None:
         timer: asyncio.TimerHandle | None = None
 
-        def look() -> None:
+        def verify() -> None:
             nonlocal timer
             self._user.on_run()
-            timer = self._loop.call_later(AWAY_S, look)
+            timer = self._loop.call_later(AWAY_S, verify)
 
-        first = self._loop.call_soon(look, context=self._context)
+        first = self._loop.call_soon(verify, context=self._context)
         try:
             self._loop.run_forever()
         except BaseException as error:

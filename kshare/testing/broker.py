@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from kshare.broker.broker import Broker as State
+from kshare.broker.broker import Broker as RecordState
 from kshare.broker.cluster import Node, Partition, Topic
+from kshare.broker.cluster_server import ClusterServer, run
 from kshare.broker.faults import Faults
-from kshare.broker.refusal import Refusal
-from kshare.broker.running import Running, run
+from kshare.broker.request_error import RequestError
 from kshare.broker.security import Security
 from kshare.broker.settings import (
     DEAD_LETTER_PREFIX,
@@ -34,7 +34,7 @@ from kshare.protocol.records import Record
 from kshare.testing.config import BrokerConfig
 
 if TYPE_CHECKING:
-    from kshare.broker.metrics import Reading
+    from kshare.broker.metrics import MetricValue
     from kshare.broker.storage.folder import DataFolder
     from kshare.testing.options import BrokerOptions
 
@@ -68,11 +68,11 @@ class Broker:
             **common_settings(config.min_lock_ms, config.auto_create_topics),
         }
         try:
-            self.state = State(
+            self.state = RecordState(
                 nodes=config.nodes, clock=config.clock, settings=chosen, release=config.release
             )
             """The broker's internal state. It belongs to another thread: access it only inside `call`."""
-        except Refusal as error:
+        except RequestError as error:
             raise ConfigError(f"settings: {error.message}") from error
         self.release = config.release
         self._data_dir = config.data_dir
@@ -81,8 +81,8 @@ class Broker:
         self._topics = dict(config.topics or {})
         self._portal_life: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
-        self._life: AbstractContextManager[Running] | None = None
-        self._running: Running | None = None
+        self._life: AbstractContextManager[ClusterServer] | None = None
+        self._running: ClusterServer | None = None
 
     # --- life
 
@@ -226,11 +226,11 @@ class Broker:
 
         return self.call(read)
 
-    def metrics(self) -> list[Reading]:
+    def metrics(self) -> list[MetricValue]:
         """The broker's current metrics, as its Prometheus endpoint would show them."""
-        from kshare.broker.metrics import readings
+        from kshare.broker.metrics import metric_values
 
-        return self.call(lambda: list(readings(self.state)))
+        return self.call(lambda: list(metric_values(self.state)))
 
     # --- nodes and faults
 

@@ -6,6 +6,6 @@ Decides nothing about Kafka but where brokers are. Bytes are passed on first; wh
 from __future__ import annotations
 
 from kshare.trace.proxy import Proxy
-from kshare.trace.relay import Tap, Watcher
+from kshare.trace.relay import ProxyObserver, Tap
 
-__all__ = ["Proxy", "Tap", "Watcher"]
+__all__ = ["Proxy", "ProxyObserver", "Tap"]

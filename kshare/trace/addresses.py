@@ -92,7 +92,7 @@ def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
         return None
 
 
-def places(struct: Any) -> Iterator[Any]:
+def address_structs(struct: Any) -> Iterator[Any]:
     """Everything in an answer that says where a broker is. Change them, and encode the answer again."""
     cls: Any = type(struct)
     if _is_place(cls) and struct.host and struct.port > 0:
@@ -101,7 +101,7 @@ def places(struct: Any) -> Iterator[Any]:
         value = getattr(struct, spec.attribute)
         for inner in value if isinstance(value, list) else [value]:
             if inner is not None:
-                yield from places(inner)
+                yield from address_structs(inner)
 
 
 def limit_versions(answer: ApiVersionsResponse) -> bool:

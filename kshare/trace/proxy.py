@@ -18,8 +18,8 @@ from kshare.errors import ConfigError, KshareError
 from kshare.net.addresses import Address, format_address
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
-from kshare.trace.pump import Pump
-from kshare.trace.relay import Endpoint, Relay, Watcher
+from kshare.trace.relay import Endpoint, ProxyObserver, Relay
+from kshare.trace.socket_loop import SocketLoop
 from kshare.trace.upstream import Upstream
 
 _BACKLOG = 128
@@ -29,14 +29,14 @@ _LAST_PORT = 65535
 
 
 class Proxy:
-    def __init__(self, settings: NetSettings, listen: Address, watcher: Watcher) -> None:
+    def __init__(self, settings: NetSettings, listen: Address, watcher: ProxyObserver) -> None:
         self._settings = settings
         self._listen = listen
         self._watcher = watcher
         self._upstream = Upstream(settings)
         self._ports: dict[Address, int] = {}
         self._first_port = listen[1]
-        self._pump = Pump()
+        self._pump = SocketLoop()
         self._tasks: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[Address] = anyio.TASK_STATUS_IGNORED) -> None:

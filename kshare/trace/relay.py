@@ -17,10 +17,10 @@ import anyio
 
 from kshare.errors import DecodeError
 from kshare.net.tcp import WOULD_BLOCK
-from kshare.trace.answers import AnswerStream, Move
-from kshare.trace.heads import Asked, HeadReader
-from kshare.trace.pump import READABLE, WRITABLE, Pump
-from kshare.trace.unseen import See
+from kshare.trace.inspection_queue import See
+from kshare.trace.request_heads import RequestHead, RequestHeadReader
+from kshare.trace.response_stream import Move, ResponseStream
+from kshare.trace.socket_loop import READABLE, WRITABLE, SocketLoop
 
 _TLS_HELLO = b"\x16\x03"
 _MOST_IN_A_ROW = 16
@@ -39,7 +39,7 @@ class Tap(Protocol):
     def closed(self, time: float, *, by_client: bool) -> None: ...
 
 
-class Watcher(Protocol):
+class ProxyObserver(Protocol):
     """Learns of connections. What it raises ends the proxy."""
 
     def opened(self, client: Endpoint, server: Endpoint, name: str, time: float) -> Tap:
@@ -60,21 +60,21 @@ class Relay:
         tap: Tap,
         move: Move,
         note: Callable[[str], None],
-        pump: Pump,
+        loop: SocketLoop,
     ) -> None:
         self._client = client
         self._server = server
         self._name = name
         self._tap = tap
         self._note = note
-        self._pump = pump
-        self._heads = HeadReader()
-        self._asked: dict[int, Asked] = {}
-        self._answered = AnswerStream(self._asked, move)
+        self._pump = loop
+        self._heads = RequestHeadReader()
+        self._asked: dict[int, RequestHead] = {}
+        self._answered = ResponseStream(self._asked, move)
         self._see_request: See = tap.client_sends
         self._see_answer: See = tap.server_sends
-        self._requests = _Lane(client, server, pump.receive, self._pass_request, self._heads)
-        self._answers = _Lane(server, client, pump.receive, self._pass_answer, self._answered)
+        self._requests = _Lane(client, server, loop.receive, self._pass_request, self._heads)
+        self._answers = _Lane(server, client, loop.receive, self._pass_answer, self._answered)
         self._has_begun = False
         self._ended_by_client = False
         self._ended = anyio.Event()

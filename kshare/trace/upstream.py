@@ -14,7 +14,7 @@ import anyio
 from kshare.errors import ConnectionLost, DecodeError, KshareError
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
-from kshare.net.foreign import lost, unreachable
+from kshare.net.error_translation import connect_error, connection_error
 from kshare.net.frame_reader import FrameReader
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
@@ -67,7 +67,7 @@ class Upstream:
                 with anyio.CancelScope(shield=True):
                     await anyio.aclose_forcefully(stream)
             if isinstance(error, Exception):
-                raise unreachable(error, peer) from error
+                raise connect_error(error, peer) from error
             raise
 
 
@@ -94,7 +94,7 @@ class _Asker:
         except DecodeError as error:
             raise ConnectionLost(f"{self._peer} sent an invalid response: {error}") from None
         except Exception as error:
-            raise lost(error, self._peer) from error
+            raise connection_error(error, self._peer) from error
 
     async def _next_frame(self) -> memoryview:
         """One was asked for, so there is one."""

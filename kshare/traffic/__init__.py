@@ -5,10 +5,20 @@ Pure: bytes and their times come from whoever has them, a proxy (`kshare trace`)
 
 from __future__ import annotations
 
-from kshare.traffic.conversation import Conversation
+from kshare.traffic.analyzer import AnalyzedExchange, TrafficAnalyzer
 from kshare.traffic.exchange import Connection, Exchange, Frame
+from kshare.traffic.exchange_decoder import ExchangeDecoder
 from kshare.traffic.filters import Filter
-from kshare.traffic.findings import Finding, Level
-from kshare.traffic.watch import Sight, Watch
+from kshare.traffic.findings import Finding, Severity
 
-__all__ = ["Connection", "Conversation", "Exchange", "Filter", "Finding", "Frame", "Level", "Sight", "Watch"]
+__all__ = [
+    "AnalyzedExchange",
+    "Connection",
+    "Exchange",
+    "ExchangeDecoder",
+    "Filter",
+    "Finding",
+    "Frame",
+    "Severity",
+    "TrafficAnalyzer",
+]

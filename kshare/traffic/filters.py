@@ -24,29 +24,29 @@ class Filter:
     errors: tuple[str, ...] = ()
     """Names or numbers of error codes, or `any`."""
 
-    def wants(self, exchange: Exchange, told: Mentions, names: Names) -> bool:
-        return self._wants_but_for_topics(exchange, told) and (
-            not self.topics or not names.calls(told).isdisjoint(self.topics)
+    def wants(self, exchange: Exchange, mentioned: Mentions, names: Names) -> bool:
+        return self._wants_but_for_topics(exchange, mentioned) and (
+            not self.topics or not names.calls(mentioned).isdisjoint(self.topics)
         )
 
-    def unnamed(self, exchange: Exchange, told: Mentions, names: Names) -> set[bytes]:
+    def unnamed(self, exchange: Exchange, mentioned: Mentions, names: Names) -> set[bytes]:
         """Ids of topics whose names aren't known yet, where nothing else keeps an exchange from being wanted."""
-        if not self.topics or not self._wants_but_for_topics(exchange, told):
+        if not self.topics or not self._wants_but_for_topics(exchange, mentioned):
             return set()
-        return names.unnamed(told) if names.calls(told).isdisjoint(self.topics) else set()
+        return names.unnamed(mentioned) if names.calls(mentioned).isdisjoint(self.topics) else set()
 
-    def _wants_but_for_topics(self, exchange: Exchange, told: Mentions) -> bool:
+    def _wants_but_for_topics(self, exchange: Exchange, mentioned: Mentions) -> bool:
         return (
             (not self.apis or _among((exchange.api, str(exchange.api_key)), self.apis))
-            and (not self.groups or bool(told.groups & set(self.groups)))
-            and (not self.errors or self._has_error(exchange, told))
+            and (not self.groups or bool(mentioned.groups & set(self.groups)))
+            and (not self.errors or self._has_error(exchange, mentioned))
         )
 
-    def _has_error(self, exchange: Exchange, told: Mentions) -> bool:
-        has_any = bool(told.errors or exchange.problem)
+    def _has_error(self, exchange: Exchange, mentioned: Mentions) -> bool:
+        has_any = bool(mentioned.errors or exchange.problem)
         if ANY in self.errors:
             return has_any
-        return any(_among((error_name(code), str(code)), self.errors) for code in told.errors)
+        return any(_among((error_name(code), str(code)), self.errors) for code in mentioned.errors)
 
 
 def _among(texts: Iterable[str], wanted: Iterable[str]) -> bool:

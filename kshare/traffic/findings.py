@@ -1,6 +1,6 @@
 """The linter's findings: which rule was broken, by which member, and how.
 
-`Rule` is the base class of all rules. A rule checks one thing and describes a violation in one sentence. It keeps
+`LinterRule` is the base class of all rules. A rule checks one thing and describes a violation in one sentence. It keeps
 only the state that this takes, and doesn't know what happens to its findings.
 """
 
@@ -12,64 +12,64 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from kshare.traffic.exchange import Exchange
-from kshare.traffic.holdings import Member, Session
-from kshare.traffic.ledger import Beat, Ledger, Step
+from kshare.traffic.group_tracker import GroupTracker, HeartbeatEvent, ShareEvent
+from kshare.traffic.members import ObservedMember, ObservedSession
 from kshare.traffic.names import Names
-from kshare.traffic.turns import Partition
+from kshare.traffic.share_exchange import Partition
 
 
-class Level(StrEnum):
-    FORBIDDEN = "forbidden"
+class Severity(StrEnum):
+    PROTOCOL_ERROR = "forbidden"
     """The protocol doesn't allow it: brokers refuse it, or something is lost."""
     HARMFUL = "harmful"
     """Allowed, and it hurts."""
 
 
-class Remark(NamedTuple):
+class Violation(NamedTuple):
     """What a rule says of a member; `subject` tells remarks apart that are to be shown each."""
 
-    member: Member | None
+    member: ObservedMember | None
     text: str
     subject: object = None
     client_id: str | None = None
     """Of a client that isn't known as a member."""
 
 
-Remarks = Iterable[Remark]
+Violations = Iterable[Violation]
 
 
-class Rule:
+class LinterRule:
     """One a file or a few to a subject; made once for a run of the linter."""
 
     name: ClassVar[str]
-    level: ClassVar[Level]
+    level: ClassVar[Severity]
     about: ClassVar[str]
     """Why it matters and what to do, in a sentence or two."""
-    hears_all_turns: ClassVar[bool] = False
-    """Also those that are in order: `Step.is_in_order`."""
+    sees_all_exchanges: ClassVar[bool] = False
+    """Also those that are in order: `ShareEvent.is_in_order`."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def on_turn(self, step: Step) -> Remarks:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
         return ()
 
-    def on_beat(self, beat: Beat) -> Remarks:
+    def on_heartbeat(self, heartbeat_event: HeartbeatEvent) -> Violations:
         return ()
 
-    def on_surplus(self, exchange: Exchange) -> Remarks:
+    def on_surplus(self, exchange: Exchange) -> Violations:
         """Of any API: bytes are left over behind the request or the answer."""
         return ()
 
-    def on_time(self, ledger: Ledger, now: float) -> Remarks:
+    def on_time(self, tracker: GroupTracker, now: float) -> Violations:
         """About once a second, and at the end."""
         return ()
 
-    def on_closed(self, member: Member, session: Session, now: float) -> Remarks:
+    def on_closed(self, member: ObservedMember, session: ObservedSession, now: float) -> Violations:
         """A connection has ended with this session open on it."""
         return ()
 
-    def on_finish(self, ledger: Ledger, now: float) -> Remarks:
+    def on_finish(self, tracker: GroupTracker, now: float) -> Violations:
         return ()
 
     def where(self, partition: Partition) -> str:
@@ -81,7 +81,7 @@ class Finding:
     """The first of its kind, or the tenth, the hundredth: what is in between is counted only."""
 
     rule: str
-    level: Level
+    level: Severity
     time: float
     group: str
     member: str

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kshare.traffic.exchange import Exchange
-from kshare.traffic.findings import Finding, Remark, Remarks, Rule
-from kshare.traffic.ledger import Beat, Ledger, Step
+from kshare.traffic.findings import Finding, LinterRule, Violation, Violations
+from kshare.traffic.group_tracker import GroupTracker, HeartbeatEvent, ShareEvent
 from kshare.traffic.names import Names
 from kshare.traffic.rules import RULES
 
@@ -17,13 +17,17 @@ _LOOK_EVERY_S = 1.0
 
 
 class Linter:
-    def __init__(self, ledger: Ledger, names: Names) -> None:
-        self._ledger = ledger
+    def __init__(self, tracker: GroupTracker, names: Names) -> None:
+        self._ledger = tracker
         self._rules = [rule(names) for rule in RULES]
         # The many turns are shown to those alone who have an opinion on them.
-        self._of_turns = [rule for rule in self._rules if type(rule).on_turn is not Rule.on_turn]
-        self._of_all_turns = [rule for rule in self._of_turns if rule.hears_all_turns]
-        self._of_beats = [rule for rule in self._rules if type(rule).on_beat is not Rule.on_beat]
+        self._of_turns = [
+            rule for rule in self._rules if type(rule).on_share_exchange is not LinterRule.on_share_exchange
+        ]
+        self._of_all_turns = [rule for rule in self._of_turns if rule.sees_all_exchanges]
+        self._of_beats = [
+            rule for rule in self._rules if type(rule).on_heartbeat is not LinterRule.on_heartbeat
+        ]
         self._found: dict[tuple[object, ...], Finding] = {}
         self._looked_at = float("-inf")
 
@@ -32,18 +36,22 @@ class Linter:
         """One of each kind, with its count."""
         return list(self._found.values())
 
-    def turn(self, step: Step) -> list[Finding]:
-        time = step.turn.exchange.ended_at
+    def share(self, event: ShareEvent) -> list[Finding]:
+        time = event.share.exchange.ended_at
         return [
             said
-            for rule in (self._of_all_turns if step.is_in_order else self._of_turns)
-            for remark in rule.on_turn(step)
-            if (said := self._count(rule, remark, time))
+            for rule in (self._of_all_turns if event.is_in_order else self._of_turns)
+            for violation in rule.on_share_exchange(event)
+            if (said := self._count(rule, violation, time))
         ]
 
-    def beat(self, beat: Beat) -> list[Finding]:
-        time = beat.exchange.ended_at
-        return [said for rule in self._of_beats for said in self._say(rule, rule.on_beat(beat), time)]
+    def heartbeat_event(self, heartbeat_event: HeartbeatEvent) -> list[Finding]:
+        time = heartbeat_event.exchange.ended_at
+        return [
+            said
+            for rule in self._of_beats
+            for said in self._say(rule, rule.on_heartbeat(heartbeat_event), time)
+        ]
 
     def surplus(self, exchange: Exchange) -> list[Finding]:
         time = exchange.ended_at
@@ -74,32 +82,32 @@ class Linter:
             said for rule in self._rules for said in self._say(rule, rule.on_time(self._ledger, now), now)
         ]
 
-    def _say(self, rule: Rule, remarks: Remarks, time: float) -> Iterator[Finding]:
-        for remark in remarks:
-            if finding := self._count(rule, remark, time):
+    def _say(self, rule: LinterRule, violations: Violations, time: float) -> Iterator[Finding]:
+        for violation in violations:
+            if finding := self._count(rule, violation, time):
                 yield finding
 
-    def _count(self, rule: Rule, remark: Remark, time: float) -> Finding | None:
-        member = remark.member
-        key = (rule.name, member, remark.subject)
+    def _count(self, rule: LinterRule, violation: Violation, time: float) -> Finding | None:
+        member = violation.member
+        key = (rule.name, member, violation.subject)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = _finding(rule, remark, time)
-            return _finding(rule, remark, time)
+            self._found[key] = _finding(rule, violation, time)
+            return _finding(rule, violation, time)
         known.count += 1
         if not _is_round(known.count):
             return None
-        said = _finding(rule, remark, time)
+        said = _finding(rule, violation, time)
         said.count = known.count
         return said
 
 
-def _finding(rule: Rule, remark: Remark, time: float) -> Finding:
-    member = remark.member
+def _finding(rule: LinterRule, violation: Violation, time: float) -> Finding:
+    member = violation.member
     group, name, client = (
-        (member.group, member.id, member.client_id) if member else ("", "", remark.client_id)
+        (member.group, member.id, member.client_id) if member else ("", "", violation.client_id)
     )
-    return Finding(rule.name, rule.level, time, group, name, client, remark.text)
+    return Finding(rule.name, rule.level, time, group, name, client, violation.text)
 
 
 def _is_round(count: int) -> bool:

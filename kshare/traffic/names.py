@@ -32,17 +32,17 @@ class Names:
             known = self._topics[topic_id] = f"{uuid_text(topic_id)[:_SHORT_ID]}…"
         return known
 
-    def topics(self, told: Mentions) -> set[str]:
+    def topics(self, mentioned: Mentions) -> set[str]:
         """All that were mentioned, by name or id."""
-        return told.topics | {self.topic(one) for one in told.topic_ids if one != _NO_TOPIC}
+        return mentioned.topics | {self.topic(one) for one in mentioned.topic_ids if one != _NO_TOPIC}
 
-    def calls(self, told: Mentions) -> set[str]:
+    def calls(self, mentioned: Mentions) -> set[str]:
         """All that topics which were mentioned may be called: names, ids, and the beginnings of ids as shown."""
-        return self.topics(told) | {uuid_text(one) for one in told.topic_ids}
+        return self.topics(mentioned) | {uuid_text(one) for one in mentioned.topic_ids}
 
-    def unnamed(self, told: Mentions) -> set[bytes]:
+    def unnamed(self, mentioned: Mentions) -> set[bytes]:
         """Mentioned topics whose names are unknown."""
-        return {one for one in told.topic_ids if one != _NO_TOPIC} - self._named
+        return {one for one in mentioned.topic_ids if one != _NO_TOPIC} - self._named
 
     def name(self, topic_id: bytes) -> str | None:
         return self._topics[topic_id] if topic_id in self._named else None
@@ -58,8 +58,8 @@ class Names:
 
     def learn(self, exchange: Exchange) -> None:
         match exchange.response:
-            case MetadataResponse() | DescribeTopicPartitionsResponse() | CreateTopicsResponse() as told:
-                for topic in told.topics:
+            case MetadataResponse() | DescribeTopicPartitionsResponse() | CreateTopicsResponse() as mentioned:
+                for topic in mentioned.topics:
                     if topic.name and topic.topic_id != _NO_TOPIC:
                         self._topics[topic.topic_id] = topic.name
                         self._named.add(topic.topic_id)

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 ValueT = TypeVar("ValueT")
 
 
-class Piece(NamedTuple, Generic[ValueT]):
+class ValueRange(NamedTuple, Generic[ValueT]):
     first: int
     last: int
     value: ValueT
@@ -25,9 +25,9 @@ class Ranges(Generic[ValueT]):
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._firsts: list[int] = []
-        self._pieces: list[Piece[ValueT]] = []
+        self._pieces: list[ValueRange[ValueT]] = []
 
-    def __iter__(self) -> Iterator[Piece[ValueT]]:
+    def __iter__(self) -> Iterator[ValueRange[ValueT]]:
         return iter(self._pieces)
 
     def __bool__(self) -> bool:
@@ -46,40 +46,40 @@ class Ranges(Generic[ValueT]):
         if at < len(self._pieces) and self._firsts[at] == last + 1 and self._pieces[at].value is value:
             end, last = at + 1, self._pieces[at].last
         self._firsts[start:end] = [first]
-        self._pieces[start:end] = [Piece(first, last, value)]
+        self._pieces[start:end] = [ValueRange(first, last, value)]
         if self._most is not None and len(self._pieces) > self._most:
             del self._firsts[0], self._pieces[0]
 
-    def look(self, first: int, last: int) -> list[Piece[ValueT | None]]:
+    def overlapping(self, first: int, last: int) -> list[ValueRange[ValueT | None]]:
         """All of the range in ascending order; None for what isn't there."""
         begin = self._begin(first)
         if begin < len(self._pieces):
             piece = self._pieces[begin]
             if piece.first <= first and last <= piece.last:
-                return [Piece(first, last, piece.value)]
-        found: list[Piece[ValueT | None]] = []
+                return [ValueRange(first, last, piece.value)]
+        found: list[ValueRange[ValueT | None]] = []
         for piece in self._pieces[begin:]:
             if piece.first > last:
                 break
             if piece.first > first:
-                found.append(Piece(first, piece.first - 1, None))
+                found.append(ValueRange(first, piece.first - 1, None))
             first = max(first, piece.first)
-            found.append(Piece(first, min(last, piece.last), piece.value))
+            found.append(ValueRange(first, min(last, piece.last), piece.value))
             first = found[-1].last + 1
         if first <= last:
-            found.append(Piece(first, last, None))
+            found.append(ValueRange(first, last, None))
         return found
 
     def take(self, first: int, last: int) -> None:
         """Remove all of the range."""
         start = end = self._begin(first)
-        left: list[Piece[ValueT]] = []
+        left: list[ValueRange[ValueT]] = []
         while end < len(self._pieces) and self._pieces[end].first <= last:
             piece = self._pieces[end]
             if piece.first < first:
-                left.append(Piece(piece.first, first - 1, piece.value))
+                left.append(ValueRange(piece.first, first - 1, piece.value))
             if piece.last > last:
-                left.append(Piece(last + 1, piece.last, piece.value))
+                left.append(ValueRange(last + 1, piece.last, piece.value))
             end += 1
         if start == end:
             return

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from kshare.traffic.exchange import Exchange
 from kshare.traffic.findings import Finding
-from kshare.traffic.holdings import Member
+from kshare.traffic.group_tracker import GroupTracker
 from kshare.traffic.latencies import Latencies
-from kshare.traffic.ledger import Ledger
+from kshare.traffic.members import ObservedMember
 from kshare.traffic.mentions import Mentions
-from kshare.traffic.turns import TYPE_NAMES
+from kshare.traffic.share_exchange import TYPE_NAMES
 
 
 @dataclass(slots=True)
-class ApiSums:
+class ApiTotals:
     """Of one API in one version."""
 
     api: str
@@ -28,7 +28,7 @@ class ApiSums:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSums:
+class MemberTotals:
     group: str
     member: str
     client_id: str | None
@@ -51,30 +51,30 @@ class MemberSums:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    apis: list[ApiSums]
-    members: list[MemberSums]
+    apis: list[ApiTotals]
+    members: list[MemberTotals]
     findings: list[Finding]
     exchanges: int
     undecoded: int
 
 
-class Sums:
+class TrafficTotals:
     """Counts as exchanges pass by."""
 
     def __init__(self) -> None:
-        self._apis: dict[tuple[str, int], ApiSums] = {}
+        self._apis: dict[tuple[str, int], ApiTotals] = {}
         self.exchanges = 0
         self.undecoded = 0
 
-    def add(self, exchange: Exchange, told: Mentions) -> None:
+    def add(self, exchange: Exchange, mentioned: Mentions) -> None:
         self.exchanges += 1
         self.undecoded += bool(exchange.problem)
         key = (exchange.api, exchange.version)
         sums = self._apis.get(key)
         if sums is None:
-            sums = self._apis[key] = ApiSums(*key)
+            sums = self._apis[key] = ApiTotals(*key)
         sums.count += 1
-        sums.failed += bool(told.errors)
+        sums.failed += bool(mentioned.errors)
         sums.request_bytes += len(exchange.request_frame)
         if exchange.response_frame is not None:
             sums.response_bytes += len(exchange.response_frame)
@@ -83,17 +83,17 @@ class Sums:
         elif exchange.expects_answer:
             sums.unanswered += 1
 
-    def summary(self, ledger: Ledger, findings: list[Finding], now: float) -> Summary:
+    def summary(self, tracker: GroupTracker, findings: list[Finding], now: float) -> Summary:
         members = [
             _member(one, now)
-            for one in ledger.members.values()
+            for one in tracker.members.values()
             if one.fetches or one.heartbeat_at is not None
         ]
         apis = sorted(self._apis.values(), key=lambda one: -one.count)
         return Summary(apis, members, findings, self.exchanges, self.undecoded)
 
 
-def _member(member: Member, now: float) -> MemberSums:
+def _member(member: ObservedMember, now: float) -> MemberTotals:
     lasting = [
         (count, lease.deadline)
         for session in member.sessions.values()
@@ -101,7 +101,7 @@ def _member(member: Member, now: float) -> MemberSums:
         if lease.deadline > now
     ]
     times = member.latencies
-    return MemberSums(
+    return MemberTotals(
         member.group,
         member.id,
         member.client_id,

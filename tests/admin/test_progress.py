@@ -8,19 +8,25 @@ import pytest
 
 from kshare.admin.progress import progress
 from kshare.admin.results import PartitionOffset, PartitionProgress
-from kshare.admin.state_trail import StateTrails, Trail
-from kshare.state.share_records import UNDECIDED, Delivery, ShareState, ShareStates, StateRange
+from kshare.admin.state_trail import StateTrail, StateTrails
+from kshare.state.share_records import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionState,
+    ShareStates,
+    StateRange,
+    StoredState,
+)
 from tests.helpers.share_state_records import WHERE, snapshot, update
 
-DONE, GONE, FREE = Delivery.ACKNOWLEDGED, Delivery.ARCHIVED, Delivery.AVAILABLE
+DONE, GONE, FREE = StoredState.ACKNOWLEDGED, StoredState.ARCHIVED, StoredState.AVAILABLE
 
 
-def told(start: int | None = 0, lag: int | None = None) -> PartitionOffset:
+def reported(start: int | None = 0, lag: int | None = None) -> PartitionOffset:
     return PartitionOffset("orders", 0, start, 7, lag)
 
 
-def state(start: int, *ranges: tuple[int, int, Delivery, int]) -> ShareState:
-    return ShareState(start, tuple(StateRange(*one) for one in ranges), 0, 7, 0, -1)
+def state(start: int, *ranges: tuple[int, int, StoredState, int]) -> SharePartitionState:
+    return SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 7, 0, -1)
 
 
 def figures(found: PartitionProgress) -> tuple[int | None, int | None, int]:
@@ -29,22 +35,22 @@ def figures(found: PartitionProgress) -> tuple[int | None, int | None, int]:
 
 def test_the_start_is_the_first_record_that_is_not_settled() -> None:
     stored = state(10, (10, 11, DONE, 1), (12, 12, GONE, 5), (14, 14, DONE, 1))
-    assert figures(progress(told(10, 18), stored, 0, 30)) == (13, 16, 0)
-    assert figures(progress(told(10, 0), state(10, (10, 29, DONE, 1)), 0, 30)) == (30, 0, 0)
+    assert figures(progress(reported(10, 18), stored, 0, 30)) == (13, 16, 0)
+    assert figures(progress(reported(10, 0), state(10, (10, 29, DONE, 1)), 0, 30)) == (30, 0, 0)
 
 
 def test_what_the_topic_removed_is_counted_and_no_lag() -> None:
     stored = state(10, (11, 12, DONE, 1), (20, 21, DONE, 1))
-    assert figures(progress(told(10, 17), stored, 20, 30)) == (22, 8, 8)
-    assert figures(progress(told(10, 20), None, 20, 30)) == (20, 10, 10)
-    assert figures(progress(told(10, None), None, 30, 30)) == (30, None, 20)
+    assert figures(progress(reported(10, 17), stored, 20, 30)) == (22, 8, 8)
+    assert figures(progress(reported(10, 20), None, 20, 30)) == (20, 10, 10)
+    assert figures(progress(reported(10, None), None, 30, 30)) == (30, None, 20)
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
-    assert figures(progress(told(None), None, 5, 30)) == (None, None, 0)
-    assert figures(progress(told(10, 3), None, None, None)) == (10, 3, 0)
-    assert figures(progress(told(None), state(-1), 5, 30)) == (None, None, 0)
-    assert progress(told(10, 3), None, 0, 30).is_window_full is False
+    assert figures(progress(reported(None), None, 5, 30)) == (None, None, 0)
+    assert figures(progress(reported(10, 3), None, None, None)) == (10, 3, 0)
+    assert figures(progress(reported(None), state(-1), 5, 30)) == (None, None, 0)
+    assert progress(reported(10, 3), None, 0, 30).is_window_full is False
 
 
 @pytest.mark.parametrize(("settled", "end", "is_full"), [(99, 300, True), (99, 100, False), (80, 300, False)])
@@ -52,7 +58,7 @@ def test_a_window_is_full_when_it_spans_the_limit_and_more_waits(
     settled: int, end: int, is_full: bool
 ) -> None:
     stored = state(0, (1, settled, DONE, 1))
-    found = progress(told(0), stored, 0, end, Trail(5.0, 9.0))
+    found = progress(reported(0), stored, 0, end, StateTrail(5.0, 9.0))
     assert (found.window_span, found.window_open, found.waiting) == (settled + 1, 1, end - settled - 1)
     assert (found.start_since, found.changed_at) == (5.0, 9.0)
     assert full(found, limit=100) is is_full
@@ -69,16 +75,16 @@ def full(found: PartitionProgress, limit: int | None) -> bool:
 def test_a_trail_says_since_when_the_start_is_what_it_is_and_what_was_given_up() -> None:
     fold, trails = ShareStates(), StateTrails()
 
-    def say(at: int, key: bytes, value: bytes | None) -> Trail | None:
+    def say(at: int, key: bytes, value: bytes | None) -> StateTrail | None:
         known = fold.apply(key, value)
         assert known is not None
         trails.note(known, at * 1000)
         return trails.of.get(WHERE)
 
-    assert say(1, *snapshot(1, 0, [])) == Trail(1.0, 1.0)
-    found = say(2, *update(1, UNDECIDED, [(0, 0, DONE, 1)]))
+    assert say(1, *snapshot(1, 0, [])) == StateTrail(1.0, 1.0)
+    found = say(2, *update(1, UNINITIALIZED_START_OFFSET, [(0, 0, DONE, 1)]))
     assert (found.start_since, found.changed_at) == (2.0, 2.0)  # type: ignore[union-attr]
-    say(3, *update(1, UNDECIDED, [(2, 3, GONE, 5), (4, 4, GONE, 1)]))
+    say(3, *update(1, UNINITIALIZED_START_OFFSET, [(2, 3, GONE, 5), (4, 4, GONE, 1)]))
     found = say(4, *update(1, 1, [(2, 3, GONE, 5), (5, 5, FREE, 2)]))  # the two are said again
     assert found is not None
     assert (found.start_since, found.changed_at) == (2.0, 4.0)
@@ -86,5 +92,7 @@ def test_a_trail_says_since_when_the_start_is_what_it_is_and_what_was_given_up()
     found = say(5, *snapshot(2, 1, [(2, 4, GONE, 5), (5, 5, FREE, 2)]))
     assert found is not None
     assert (found.start_since, found.changed_at) == (2.0, 4.0)
-    assert say(6, *update(1, UNDECIDED, [(1, 1, DONE, 1)])) == found, "it belongs to another snapshot"
+    assert say(6, *update(1, UNINITIALIZED_START_OFFSET, [(1, 1, DONE, 1)])) == found, (
+        "it belongs to another snapshot"
+    )
     assert say(7, snapshot(1, 0, [])[0], None) is None

@@ -9,7 +9,7 @@ from kshare import AdminClient, BrokerError, ShareConsumer
 from kshare.admin.log_reading import LogReader
 from kshare.admin.share_states import StateLog, home_of, share_states
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.share_records import TOPIC, Delivery, SharePartition, StateRange
+from kshare.state.share_records import TOPIC, SharePartitionKey, StateRange, StoredState
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: Ad
     kshare_broker.produce("orders", [b"%d" % number for number in range(8)])
     await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
     (topic,) = await admin.list_topics()
-    where = SharePartition("shippers", topic.topic_id, 0)
+    where = SharePartitionKey("shippers", topic.topic_id, 0)
     assert await share_states(admin._router(), [where]) == {}
     await settle(kshare_broker, 8)
     state = (await share_states(admin._router(), [where]))[where]
@@ -47,16 +47,16 @@ async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: Ad
         offset: one.state for one in state.covering(1, 8) for offset in range(one.first, one.last + 1)
     }
     assert outcomes == {
-        1: Delivery.AVAILABLE,
-        2: Delivery.ACKNOWLEDGED,
-        3: Delivery.ARCHIVED,
-        4: Delivery.ACKNOWLEDGED,
-        5: Delivery.AVAILABLE,
-        6: Delivery.ACKNOWLEDGED,
-        7: Delivery.AVAILABLE,
-        8: Delivery.AVAILABLE,
+        1: StoredState.AVAILABLE,
+        2: StoredState.ACKNOWLEDGED,
+        3: StoredState.ARCHIVED,
+        4: StoredState.ACKNOWLEDGED,
+        5: StoredState.AVAILABLE,
+        6: StoredState.ACKNOWLEDGED,
+        7: StoredState.AVAILABLE,
+        8: StoredState.AVAILABLE,
     }
-    assert list(state.open_ranges(9))[-1] == StateRange(8, 8, Delivery.AVAILABLE, 0)
+    assert list(state.open_ranges(9))[-1] == StateRange(8, 8, StoredState.AVAILABLE, 0)
 
 
 async def test_states_are_followed_even_over_what_was_cut_off(
@@ -68,7 +68,7 @@ async def test_states_are_followed_even_over_what_was_cut_off(
     kshare_broker.produce("orders", [b"%d" % number for number in range(20)])
     await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
     (topic,) = await admin.list_topics()
-    where = SharePartition("shippers", topic.topic_id, 0)
+    where = SharePartitionKey("shippers", topic.topic_id, 0)
     await settle(kshare_broker, 4)
     home = home_of(where, await log.partition_count())
     first = [entry.offset async for entry in log.entries([home])]
@@ -104,12 +104,12 @@ async def test_a_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> N
             kshare_cluster.move_leader("orders", 0, node)
         assert offsets == list(range(30))
         with pytest.raises(BrokerError) as outside:
-            await reader.piece((topic.topic_id, 0), 31)
+            await reader.fetch((topic.topic_id, 0), 31)
         assert outside.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         with pytest.raises(BrokerError, match=r"orders\[1\]") as nowhere:
-            await reader.piece((topic.topic_id, 1), 0)
+            await reader.fetch((topic.topic_id, 1), 0)
         assert nowhere.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         kshare_cluster.delete_topic("orders")
         with pytest.raises(BrokerError) as gone:
-            await reader.piece((topic.topic_id, 0), 0)
+            await reader.fetch((topic.topic_id, 0), 0)
         assert gone.value.code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -7,13 +7,13 @@ from itertools import count
 
 import pytest
 
-from kshare.broker.classic_groups.coordinator import ClassicGroups, Joining, MemberIdRequired
-from kshare.broker.classic_groups.group import ClassicGroup, GroupState, Member
+from kshare.broker.classic_groups.coordinator import ClassicGroups, JoinParameters, MemberIdRequired
+from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState
 from kshare.broker.classic_groups.offsets import CommittedOffset, Offsets
 from kshare.broker.clock import ManualClock
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
@@ -25,8 +25,8 @@ class World:
         configs = Configs({name.replace("_", "."): value for name, value in settings.items()})
         self.groups = ClassicGroups(self.clock, configs, Groups(), lambda: str(next(numbers)))
 
-    def wish(self, member_id: str = "", instance: str | None = None, **protocols: bytes) -> Joining:
-        return Joining(
+    def wish(self, member_id: str = "", instance: str | None = None, **protocols: bytes) -> JoinParameters:
+        return JoinParameters(
             member_id,
             instance,
             "client",
@@ -38,11 +38,11 @@ class World:
             must_know_its_id=False,
         )
 
-    def join(self, member_id: str = "", **protocols: bytes) -> tuple[ClassicGroup, Member]:
+    def join(self, member_id: str = "", **protocols: bytes) -> tuple[ClassicGroup, ClassicMember]:
         return self.groups.join("g", self.wish(member_id, None, **protocols))
 
-    def stable(self, members: int) -> tuple[ClassicGroup, list[Member]]:
-        joined: list[Member] = []
+    def stable(self, members: int) -> tuple[ClassicGroup, list[ClassicMember]]:
+        joined: list[ClassicMember] = []
         for _ in range(members):
             group, member = self.join()
             joined.append(member)
@@ -100,14 +100,14 @@ def test_a_silent_member_is_gone_after_its_session() -> None:
     world.clock.advance(1)
     assert list(group.members) == [first.id]
     assert group.state is GroupState.PREPARING
-    with pytest.raises(Refusal, match="UNKNOWN_MEMBER_ID"):
+    with pytest.raises(RequestError, match="UNKNOWN_MEMBER_ID"):
         group.member(second.id)
 
 
 def test_the_last_one_to_leave_empties_the_group() -> None:
     world = World()
     group, members = world.stable(2)
-    with pytest.raises(Refusal, match="NON_EMPTY_GROUP"):
+    with pytest.raises(RequestError, match="NON_EMPTY_GROUP"):
         world.groups.delete("g")
     for member in members:
         world.groups.leave(group, member)
@@ -143,14 +143,14 @@ def test_a_static_member_takes_the_place_of_its_forerunner() -> None:
     _, old = world.groups.join("g", world.wish(instance="one"))
     group, new = world.groups.join("g", world.wish(instance="one"))
     assert list(group.members) == [new.id]
-    with pytest.raises(Refusal, match="FENCED_INSTANCE_ID"):
+    with pytest.raises(RequestError, match="FENCED_INSTANCE_ID"):
         group.member(old.id, "one")
 
 
 def test_members_agree_on_a_protocol_that_all_know() -> None:
     world = World()
     _, first = world.join(range=b"", sticky=b"")
-    with pytest.raises(Refusal, match="INCONSISTENT_GROUP_PROTOCOL"):
+    with pytest.raises(RequestError, match="INCONSISTENT_GROUP_PROTOCOL"):
         world.join(other=b"")
     _, second = world.join(sticky=b"")
     world.join(first.id, range=b"", sticky=b"")
@@ -161,7 +161,7 @@ def test_members_agree_on_a_protocol_that_all_know() -> None:
 def test_who_may_commit() -> None:
     world = World()
     world.groups.check_commit("nobody's", "", -1, None)
-    with pytest.raises(Refusal, match="ILLEGAL_GENERATION"):
+    with pytest.raises(RequestError, match="ILLEGAL_GENERATION"):
         world.groups.check_commit("nobody's", "m", 1, None)
     group, (member,) = world.stable(1)
     world.groups.check_commit("g", member.id, group.generation, None)
@@ -170,14 +170,14 @@ def test_who_may_commit() -> None:
         ("stranger", group.generation, "UNKNOWN_MEMBER_ID"),
         ("", -1, "UNKNOWN_MEMBER_ID"),
     ):
-        with pytest.raises(Refusal, match=code):
+        with pytest.raises(RequestError, match=code):
             world.groups.check_commit("g", member_id, generation, None)
 
 
 @pytest.mark.parametrize("timeout", [5999, 1_800_001])
 def test_sessions_have_bounds(timeout: int) -> None:
     world = World()
-    with pytest.raises(Refusal, match="INVALID_SESSION_TIMEOUT"):
+    with pytest.raises(RequestError, match="INVALID_SESSION_TIMEOUT"):
         world.groups.join("g", replace(world.wish(), session_timeout_ms=timeout))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kshare.broker.cluster import OFFSETS_TOPIC, Cluster, Node
 from kshare.broker.configs import Configs
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 
 
@@ -48,7 +48,7 @@ def test_partitions_are_spread_over_the_nodes() -> None:
 def test_topics_that_cant_be(name: str, partitions: int, replicas: int, code: str) -> None:
     cluster = cluster_of(1)
     cluster.create_topic("t")
-    with pytest.raises(Refusal, match=code):
+    with pytest.raises(RequestError, match=code):
         cluster.create_topic(name, partitions, replicas)
     assert list(cluster.topics) == ["t"]
 
@@ -65,9 +65,9 @@ def test_a_recreated_topic_has_another_id_and_old_partitions_know_that_they_are_
     assert cluster.find(old.id) is None
     assert (told, gone) == ([True], ["t"])
     assert cluster.configs.topic("t", "retention.ms") == "604800000"
-    with pytest.raises(Refusal, match="UNKNOWN_TOPIC_ID"):
+    with pytest.raises(RequestError, match="UNKNOWN_TOPIC_ID"):
         cluster.partition(old.id, 0)
-    with pytest.raises(Refusal, match="UNKNOWN_TOPIC_OR_PARTITION"):
+    with pytest.raises(RequestError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         cluster.partition("t", 1)
 
 
@@ -76,15 +76,15 @@ def test_leaders_move_when_their_node_goes_and_epochs_rise() -> None:
     topic = cluster.create_topic("t", 2, 2)
     cluster.set_up(cluster.nodes[1], False)
     assert [(each.leader, each.leader_epoch) for each in topic.partitions] == [(2, 1), (2, 0)]
-    with pytest.raises(Refusal, match="NOT_LEADER_OR_FOLLOWER"):
-        cluster.led_partition("t", 0, cluster.nodes[1])
+    with pytest.raises(RequestError, match="NOT_LEADER_OR_FOLLOWER"):
+        cluster.partition_led_by("t", 0, cluster.nodes[1])
     cluster.set_up(cluster.nodes[2], False)
     assert [each.leader for each in topic.partitions] == [-1, -1]
     cluster.set_up(cluster.nodes[1], True)
     assert [each.leader for each in topic.partitions] == [1, 1]
-    with pytest.raises(Refusal, match="FENCED_LEADER_EPOCH"):
+    with pytest.raises(RequestError, match="FENCED_LEADER_EPOCH"):
         topic.partitions[0].check_epoch(1)
-    with pytest.raises(Refusal, match="UNKNOWN_LEADER_EPOCH"):
+    with pytest.raises(RequestError, match="UNKNOWN_LEADER_EPOCH"):
         topic.partitions[0].check_epoch(99)
 
 
@@ -101,9 +101,9 @@ def test_coordinators_are_chosen_as_kafka_chooses_them() -> None:
 def test_more_partitions() -> None:
     cluster = cluster_of(1)
     topic = cluster.create_topic("t", 2)
-    with pytest.raises(Refusal, match="INVALID_PARTITIONS"):
+    with pytest.raises(RequestError, match="INVALID_PARTITIONS"):
         cluster.add_partitions(topic, 2)
-    with pytest.raises(Refusal, match="INVALID_REPLICA_ASSIGNMENT"):
+    with pytest.raises(RequestError, match="INVALID_REPLICA_ASSIGNMENT"):
         cluster.add_partitions(topic, 3, [[7]])
     cluster.add_partitions(topic, 4)
     assert [each.index for each in topic.partitions] == [0, 1, 2, 3]

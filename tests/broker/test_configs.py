@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.broker.config_entries import Source, entries
+from kshare.broker.config_entries import ConfigSource, entries
 from kshare.broker.configs import Configs, extended
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import TABLES, Resource
 
 
@@ -35,7 +35,7 @@ def test_every_default_fits_its_own_setting() -> None:
 )
 def test_what_a_group_cant_be(name: str, value: str) -> None:
     configs = Configs()
-    with pytest.raises(Refusal, match="INVALID_CONFIG"):
+    with pytest.raises(RequestError, match="INVALID_CONFIG"):
         configs.replace(Resource.GROUP, "g", {name: value})
     assert configs.of(Resource.GROUP, "g") == {}
 
@@ -62,17 +62,17 @@ def test_where_values_come_from() -> None:
     found = {entry.name: entry for entry in entries(configs, Resource.TOPIC, "t")}
     entry = found["max.message.bytes"]
     assert [(each.value, each.source) for each in entry.synonyms] == [
-        ("4000", Source.TOPIC),
-        ("5000", Source.STATIC),
-        ("1048588", Source.DEFAULT),
+        ("4000", ConfigSource.TOPIC),
+        ("5000", ConfigSource.STATIC),
+        ("1048588", ConfigSource.DEFAULT),
     ]
-    assert found["retention.ms"].source is Source.DEFAULT
+    assert found["retention.ms"].source is ConfigSource.DEFAULT
     assert list(entries(configs, Resource.BROKER, "")) == []
     configs.replace(Resource.BROKER, "", {"message.max.bytes": "6000"})
     assert [(each.name, each.value) for each in entries(configs, Resource.BROKER, "")] == [
         ("message.max.bytes", "6000")
     ]
-    with pytest.raises(Refusal, match="dynamically"):
+    with pytest.raises(RequestError, match="dynamically"):
         configs.replace(Resource.BROKER, "", {"num.partitions": "3"})
 
 
@@ -80,10 +80,10 @@ def test_lists_grow_and_shrink() -> None:
     policy = TABLES[Resource.TOPIC]["cleanup.policy"]
     assert extended(policy, "delete", "compact", is_append=True) == "delete,compact"
     assert extended(policy, "delete,compact", "delete", is_append=False) == "compact"
-    with pytest.raises(Refusal, match="not a list"):
+    with pytest.raises(RequestError, match="not a list"):
         extended(TABLES[Resource.TOPIC]["retention.ms"], "1", "2", is_append=True)
 
 
 def test_a_broker_that_cant_be() -> None:
-    with pytest.raises(Refusal, match="Unknown broker config name"):
+    with pytest.raises(RequestError, match="Unknown broker config name"):
         Configs({"no.such.thing": "1"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kshare.broker.log import LogLimits, PartitionLog
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.compression import Compression
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record_builder import build_end_marker
@@ -71,11 +71,11 @@ def test_a_broken_batch_is_refused_and_changes_nothing() -> None:
         (b"", ErrorCode.INVALID_RECORD),
         (good[:16] + b"\1" + good[17:], ErrorCode.CORRUPT_MESSAGE),
     ):
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as refused:
             log.append(bad, now=0, leader_epoch=0)
         assert refused.value.code == code
     log.limits = LogLimits(max_batch_bytes=len(good) - 1)
-    with pytest.raises(Refusal, match="MESSAGE_TOO_LARGE"):
+    with pytest.raises(RequestError, match="MESSAGE_TOO_LARGE"):
         log.append(good, now=0, leader_epoch=0)
     assert log.end_offset == 1
 
@@ -122,10 +122,10 @@ def test_a_repeated_batch_gets_its_old_offset_and_one_out_of_order_is_refused() 
     again = log.append(first, now=0, leader_epoch=0)
     assert (again.base_offset, again.last_offset, log.end_offset) == (0, 2, 5)
     for wrong in (batch(1, producer_id=9, epoch=0, sequence=4), batch(2, producer_id=9, epoch=0, sequence=0)):
-        with pytest.raises(Refusal, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        with pytest.raises(RequestError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
             log.append(wrong, now=0, leader_epoch=0)
     assert log.append(batch(1, producer_id=9, epoch=1, sequence=0), now=0, leader_epoch=0).base_offset == 5
-    with pytest.raises(Refusal, match="INVALID_PRODUCER_EPOCH"):
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_EPOCH"):
         log.append(batch(1, producer_id=9, epoch=0, sequence=3), now=0, leader_epoch=0)
 
 
@@ -156,5 +156,5 @@ def test_open_transactions_hold_back_readers_of_committed_records() -> None:
 
 def test_clients_may_not_write_markers() -> None:
     marker = build_end_marker(ControlType.COMMIT, producer_id=1, producer_epoch=0, timestamp=0)
-    with pytest.raises(Refusal, match="INVALID_RECORD"):
+    with pytest.raises(RequestError, match="INVALID_RECORD"):
         PartitionLog().append(marker, now=0, leader_epoch=0)

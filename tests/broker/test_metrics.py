@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kshare import ShareConsumer
 from kshare.broker.broker import Broker as State
+from kshare.broker.cluster_server import run
 from kshare.broker.metrics import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -26,7 +27,6 @@ from kshare.broker.metrics import (
     WRITES,
     exposition,
 )
-from kshare.broker.running import run
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest
 from kshare.protocol.messages.share_fetch_request import FetchPartition, FetchTopic

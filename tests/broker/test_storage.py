@@ -14,7 +14,7 @@ from kshare.broker.broker import Broker as State
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.clock import ManualClock
 from kshare.broker.cluster import Partition
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.broker.storage.folder import DataFolder
 from kshare.broker.storage.log_file import LogFile
@@ -214,7 +214,7 @@ def test_an_append_that_fails_changes_nothing(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.state.cluster.create_topic("t")
     life.append(batch(1))
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestError):
         life.append(batch(1)[:-1])
     life.end()
     again = Life(tmp_path)

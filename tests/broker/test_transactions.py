@@ -7,7 +7,7 @@ import pytest
 from kshare.broker.clock import ManualClock
 from kshare.broker.cluster import Cluster, Node, Partition
 from kshare.broker.configs import Configs
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, Transactions, TransactionState
 from kshare.protocol.records import ControlType
 from tests.broker.batches import batch
@@ -54,7 +54,7 @@ def test_a_transaction_ends_with_a_marker(bumps: bool, is_commit: bool) -> None:
     # what is repeated because its answer was lost changes nothing
     world.transactions.end("tx", known.producer_id, epoch, is_commit, bumps)
     assert world.partition.log.end_offset == 2
-    with pytest.raises(Refusal, match=r"INVALID_TXN_STATE|PRODUCER_FENCED"):
+    with pytest.raises(RequestError, match=r"INVALID_TXN_STATE|PRODUCER_FENCED"):
         world.transactions.end("tx", known.producer_id, epoch, not is_commit, bumps)
     world.write(known, sequence=0 if bumps else 1)
 
@@ -68,11 +68,11 @@ def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left_open() -> Non
     assert (new.producer_id, new.state) == (producer_id, TransactionState.EMPTY)
     assert new.epoch > epoch
     assert world.last_marker() == ControlType.ABORT
-    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
         world.transactions.end("tx", producer_id, epoch, True, False)
-    with pytest.raises(Refusal, match="INVALID_PRODUCER_EPOCH"):
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_EPOCH"):
         world.transactions.enlist("tx", producer_id, epoch, world.partition, adds=True)
-    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
         world.transactions.begin_producer("tx", 1000, producer_id, epoch)
 
 
@@ -87,18 +87,18 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     assert world.ended == [(known.producer_id, False)]
     assert known.state is TransactionState.ABORTED
     assert world.last_marker() == ControlType.ABORT
-    with pytest.raises(Refusal, match="PRODUCER_FENCED"):
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
         world.transactions.end("tx", known.producer_id, epoch, True, False)
 
 
 def test_partitions_must_be_named_before_by_those_who_name_them() -> None:
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
-    with pytest.raises(Refusal, match="INVALID_TXN_STATE"):
+    with pytest.raises(RequestError, match="INVALID_TXN_STATE"):
         world.transactions.enlist("tx", known.producer_id, known.epoch, world.partition, adds=False)
     world.transactions.add(known, [world.partition])
     world.transactions.enlist("tx", known.producer_id, known.epoch, world.partition, adds=False)
-    with pytest.raises(Refusal, match="INVALID_PRODUCER_ID_MAPPING"):
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_ID_MAPPING"):
         world.transactions.find("other", known.producer_id, known.epoch)
 
 
@@ -114,5 +114,5 @@ def test_epochs_run_out() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, 60_001])
 def test_time_outs_have_bounds(timeout: int) -> None:
-    with pytest.raises(Refusal, match="INVALID_TRANSACTION_TIMEOUT"):
+    with pytest.raises(RequestError, match="INVALID_TRANSACTION_TIMEOUT"):
         World().transactions.begin_producer("tx", timeout)

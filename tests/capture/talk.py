@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kshare.capture import Closed, Data, Lost, Streams
+from kshare.capture import Closed, MissingBytes, ReceivedBytes, Streams
 from kshare.capture.segments import ACK, FIN, SYN, Segment
 
 SIDES = ((b"\x0a\0\0\x07", 51234), (b"\x0a\0\0\x01", 9092))
@@ -74,11 +74,11 @@ def told(segments: list[Segment], most_held: int = 1 << 20) -> list[str]:
     return joined(lines)
 
 
-def short(event: Data | Lost | Closed) -> str:
+def short(event: ReceivedBytes | MissingBytes | Closed) -> str:
     match event:
-        case Data(link, side, data):
+        case ReceivedBytes(link, side, data):
             return f"{link.number}.{_client(side, link.name(0))} {data.decode()}"
-        case Lost(link, side, size):
+        case MissingBytes(link, side, size):
             return f"{link.number}.{_client(side, link.name(0))} -{size}"
     return f"{event.link.number} closed"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kshare.capture import CaptureReader, Closed, Data, Lost, Streams, segment_of
-from kshare.capture.link import Event
+from kshare.capture import CaptureReader, Closed, MissingBytes, ReceivedBytes, Streams, segment_of
+from kshare.capture.tcp_connection import TcpEvent
 from tests.capture.loopback import captured
 
 pytestmark = pytest.mark.captures
@@ -28,11 +28,11 @@ def test_what_was_sent_comes_out(tmp_path: Path, family: socket.AddressFamily, h
     ends = []
     for event in events_of(path):
         match event:
-            case Data(link, side, data):
+            case ReceivedBytes(link, side, data):
                 assert link.opener == 0
                 assert link.name(1 - side).endswith(f":{client if side else port}")
                 streams[side] += data
-            case Lost():
+            case MissingBytes():
                 raise AssertionError(event)
             case _:
                 ends.append(event.link.number)
@@ -44,11 +44,13 @@ def test_a_short_snapshot_length_loses_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "loopback.pcap"
     with socket.create_server(("127.0.0.1", 0)) as listening, captured(path, listening.getsockname()[1], 100):
         converse(listening)
-    sizes = {Data: 0, Lost: 0, Closed: 0}
+    sizes = {ReceivedBytes: 0, MissingBytes: 0, Closed: 0}
     for event in events_of(path):
-        sizes[type(event)] += len(event.data) if isinstance(event, Data) else getattr(event, "size", 0)
-    assert sizes[Data] + sizes[Lost] == len(QUESTION) + len(ANSWER)
-    assert 0 < sizes[Data] < 10_000
+        sizes[type(event)] += (
+            len(event.data) if isinstance(event, ReceivedBytes) else getattr(event, "size", 0)
+        )
+    assert sizes[ReceivedBytes] + sizes[MissingBytes] == len(QUESTION) + len(ANSWER)
+    assert 0 < sizes[ReceivedBytes] < 10_000
 
 
 def converse(listening: socket.socket) -> int:
@@ -71,7 +73,7 @@ def receive(sock: socket.socket, size: int) -> None:
         size -= len(sock.recv(size))
 
 
-def events_of(path: Path) -> Iterator[Event]:
+def events_of(path: Path) -> Iterator[TcpEvent]:
     reader, streams = CaptureReader(), Streams()
     for packet in reader.feed(path.read_bytes()):
         segment = segment_of(packet)

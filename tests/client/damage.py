@@ -24,14 +24,14 @@ from kshare.protocol.envelopes import decode_response, encode_response
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.protocol.record import Record
 from kshare.protocol.records import read_batches
-from kshare.state.lease import GAP, RELEASE, Partition
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease import GAP, RELEASE, TopicIdPartition
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import ShareSession
 
 FILE = Path(__file__).parents[1] / "golden" / "share_answers.jsonl"
 SHARE_FETCH = 78
 _SETTINGS = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"]}).member_settings()
-Where = tuple[Partition, int]
+Where = tuple[TopicIdPartition, int]
 """A partition and an offset."""
 
 
@@ -40,7 +40,7 @@ class Recorded(NamedTuple):
 
     name: str
     version: int
-    partitions: list[Partition]
+    partitions: list[TopicIdPartition]
     frame: bytes
     """Without its size."""
 
@@ -62,13 +62,13 @@ def recorded() -> list[Recorded]:
     return found
 
 
-class Outcome(NamedTuple):
+class AckOutcome(NamedTuple):
     """What a consumer made of an answer."""
 
     handed: dict[Where, tuple[Any, ...]]
     """The records that the user would get."""
     gaps: set[Where]
-    released: list[tuple[Partition, int, int]]
+    released: list[tuple[TopicIdPartition, int, int]]
     """First and last offset of each stretch."""
     terms: list[tuple[Any, ...]]
     """What else the consumer believes of each range: deliveries, the lock's end, leader epochs."""
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
         """Offsets with a record that would be acknowledged as a gap."""
         return sorted(where[1] for where in self.gaps & truth.keys())
 
-    def is_like(self, sound: Outcome) -> bool:
+    def is_like(self, sound: AckOutcome) -> bool:
         return self[:4] == sound[:4]
 
     def mistaken(self, truth: dict[Where, tuple[Any, ...]]) -> list[int]:
@@ -105,18 +105,18 @@ class _Ears(logging.Handler):
         return True
 
 
-def outcome(one: Recorded, frame: bytes) -> Outcome:
+def outcome(one: Recorded, frame: bytes) -> AckOutcome:
     """The way of an answer from its frame to the user, and what would be acknowledged without the user."""
     try:
         _, answer = decode_response(ShareFetchResponse, one.version, frame)
     except DecodeError:
-        return Outcome({}, set(), [], [], is_noticed=True)
+        return AckOutcome({}, set(), [], [], is_noticed=True)
     events: list[Event] = []
     refused: list[Any] = []
-    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
     holdings = Holdings(
-        most=1000,
-        keeper=keeper,
+        max_records=1000,
+        lease_timers=lease_timers,
         clock=lambda: 0.0,
         reporter=Reporter(events.append),
         suspended=lambda: 0.0,
@@ -137,13 +137,13 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
     logger.propagate = False
     try:
         node.want(one.partitions)
-        node.speak()
+        node.flush()
         line.on_reply(PendingRequest(line.request), answer)
         handed, is_noticed = _handed(holdings)
     finally:
         logger.removeHandler(ears)
         logger.propagate = True
-    leases = [(partition, lease) for partition, acks in node.books.items() for lease in acks.leases]
+    leases = [(partition, lease) for partition, acks in node.partition_acks.items() for lease in acks.leases]
     gaps = {
         (partition, lease.first + offset)
         for partition, lease in leases
@@ -157,8 +157,8 @@ def outcome(one: Recorded, frame: bytes) -> Outcome:
     ]
     is_noticed = is_noticed or ears.count > 0 or bool(refused)
     is_noticed = is_noticed or any(isinstance(event, Damaged | SessionEnded) for event in events)
-    terms = [(one.delivery_count, one.deadline, *one.epochs) for _, one in leases]
-    return Outcome(handed, gaps, released, terms, is_noticed)
+    terms = [(one.delivery_count, one.deadline, *one.leader_epochs) for _, one in leases]
+    return AckOutcome(handed, gaps, released, terms, is_noticed)
 
 
 def _handed(holdings: Holdings) -> tuple[dict[Where, tuple[Any, ...]], bool]:
@@ -202,7 +202,7 @@ def fields(one: Recorded) -> list[str]:
 class Placed(NamedTuple):
     """A batch of the answer, and whether the answer says more than once where it stands."""
 
-    partition: Partition
+    partition: TopicIdPartition
     start: int
     """Of its bytes, in the frame."""
     end: int

@@ -16,7 +16,7 @@ from kshare.protocol.messages.share_fetch_response import AcquiredRecords, Parti
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import RELEASE
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 
 TOPIC = b"t" * 16
@@ -24,8 +24,8 @@ RELEASED = b"\x02"
 
 
 def held() -> Holdings:
-    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-    return Holdings(most=100, keeper=keeper, clock=lambda: 0.0)
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    return Holdings(max_records=100, lease_timers=lease_timers, clock=lambda: 0.0)
 
 
 def batch(first: int, records: int) -> bytearray:
@@ -107,8 +107,10 @@ def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
 def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Somebody else's answer may be looked into twice: with what was accepted before, and when it is handed out."""
     events: list[Event] = []
-    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-    holdings = Holdings(most=100, keeper=keeper, clock=lambda: 0.0, reporter=Reporter(events.append))
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = Holdings(
+        max_records=100, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter(events.append)
+    )
     holdings.memory.remember((TOPIC, 0), 1, 0, 0)
     acks = PartitionAcks((TOPIC, 0))
     data = PartitionData(

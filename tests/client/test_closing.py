@@ -59,7 +59,7 @@ async def test_who_waits_for_records_is_told_that_the_consumer_was_closed(wait: 
         with anyio.fail_after(DEADLINE_S):
             async with anyio.create_task_group() as tasks, consumer(cluster, "t") as source:
                 tasks.start_soon(waiter, source)
-                await until(lambda: source._holdings is not None and source._holdings.askers == 1)
+                await until(lambda: source._holdings is not None and source._holdings.waiters == 1)
             assert len(told) == 1
             with pytest.raises(ConsumerClosed):
                 await wait(source)

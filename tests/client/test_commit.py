@@ -226,13 +226,13 @@ def test_what_is_decided_later_is_not_waited_for() -> None:
     lease = decided((0, 9))
     waits = Confirmation([lease])
     lease.decide(10, RELEASE)
-    assert not waits.is_clear
+    assert not waits.is_settled
     assert not waits.on_outcome(P, [(10, 10)], None)
     assert waits.on_outcome(P, [(0, 4), (6, 9)], None)
-    assert not waits.is_clear
+    assert not waits.is_settled
     assert not waits.on_outcome(Q, [(5, 5)], None)
     assert waits.on_outcome(P, [(5, 5)], BrokerError(121, "x"))
-    assert waits.is_clear
+    assert waits.is_settled
     assert isinstance(waits.results[P], BrokerError)
 
 
@@ -242,7 +242,7 @@ def test_what_ends_without_an_outcome_is_not_waited_for() -> None:
     acks.add(lease)
     waits = Confirmation([lease])
     acks.lose()
-    assert waits.is_clear
+    assert waits.is_settled
 
 
 @given(st.lists(st.booleans(), min_size=20, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
@@ -254,4 +254,4 @@ def test_outcomes_take_away_just_their_offsets(pending: list[bool], answered: li
     waits = Confirmation([lease])
     ranges = [(offset, offset) for offset, is_so in enumerate(answered) if is_so]
     assert waits.on_outcome(P, ranges, None) == any(a and b for a, b in zip(pending, answered, strict=True))
-    assert waits.is_clear == (not any(a and not b for a, b in zip(pending, answered, strict=True)))
+    assert waits.is_settled == (not any(a and not b for a, b in zip(pending, answered, strict=True)))

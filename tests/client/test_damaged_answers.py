@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from tests.client.damage import Outcome, Placed, Recorded, fields, outcome, placed, recorded, stored
+from tests.client.damage import AckOutcome, Placed, Recorded, fields, outcome, placed, recorded, stored
 from tests.helpers.batch_bytes import recheck
 
 pytestmark = pytest.mark.lengthy
@@ -149,7 +149,7 @@ class Judge:
     def is_loose(self, position: int) -> bool:
         return any(batch.start <= position < batch.end for batch in self._loose)
 
-    def wrong(self, found: Outcome, what: str, *, is_believed: bool = False) -> list[object]:
+    def wrong(self, found: AckOutcome, what: str, *, is_believed: bool = False) -> list[object]:
         """What mustn't be."""
         if lost := found.lost(self.truth):
             return [(self.one.name, what, "gaps", lost)]

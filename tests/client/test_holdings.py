@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from kshare.client.config import MOST_BYTES
+from kshare.client.config import DEFAULT_MAX_BYTES
 from kshare.client.holdings import Holdings
 from kshare.client.record import lease_of
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, LOST, Lease
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 
 TOPIC = b"t" * 16
 LOCK_S = 30.0
@@ -22,22 +22,22 @@ LOCK_S = 30.0
 class Rig:
     """Two clocks in the hand: the loop's, and how long it stood still."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.now = 100.0
         self.asleep = 5.0
-        self.keeper = LeaseKeeper(can_renew=True, longest_s=1000.0)
+        self.lease_timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
         self.holdings = Holdings(
-            most=1000,
-            keeper=self.keeper,
+            max_records=1000,
+            lease_timers=self.lease_timers,
             clock=lambda: self.now,
             suspended=lambda: self.asleep,
-            most_bytes=most_bytes,
+            max_bytes=max_bytes,
         )
-        self.books = self.holdings.book.open_session()
+        self.partition_acks = self.holdings.book.open_session()
 
     def bring(self, *acquired: tuple[int, int, int], sent_at: float = 100.0, partition: int = 0) -> None:
         """First and last offset, and delivery count."""
-        acks = self.books.setdefault((TOPIC, partition), PartitionAcks((TOPIC, partition)))
+        acks = self.partition_acks.setdefault((TOPIC, partition), PartitionAcks((TOPIC, partition)))
         builder = BatchBuilder(base_offset=acquired[0][0], leader_epoch=1)
         for first, last, _ in acquired:
             for offset in range(first, last + 1):
@@ -50,7 +50,7 @@ class Rig:
         self.holdings.book.acquire("orders", acks, data, LOCK_S, sent_at)
 
     def leases(self, partition: int = 0) -> list[Lease]:
-        return self.books[TOPIC, partition].leases
+        return self.partition_acks[TOPIC, partition].leases
 
 
 def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> None:
@@ -59,10 +59,10 @@ def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> 
     rig.bring((0, 0, 1))
     assert rig.holdings.next_batch() is not None
     rig.now = 140.0
-    rig.holdings.book.look_after_leases()
-    assert rig.holdings.book.tally.undecided == 0
+    rig.holdings.book.check_leases()
+    assert rig.holdings.book.counter.undecided == 0
     assert not rig.holdings.wants_more
-    rig.holdings.askers = 1
+    rig.holdings.waiters = 1
     assert rig.holdings.next_batch() is None
     assert rig.holdings.wants_more
 
@@ -81,9 +81,9 @@ def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advanc
         batch.accept()
     rig.bring((3, 3, 1), sent_at=rig.now)
     assert rig.holdings.next_batch() is not None
-    rig.holdings.book.tally.undecided = 0
+    rig.holdings.book.counter.undecided = 0
     assert rig.holdings.wants_more is fetches_ahead
-    rig.holdings.askers = 1
+    rig.holdings.waiters = 1
     assert rig.holdings.wants_more
 
 
@@ -99,12 +99,12 @@ def test_what_came_again_leaves_nothing_to_wake_for() -> None:
     again = rig.holdings.next_batch()
     assert again is not None
     looks = 0
-    while rig.now < 500.0 and rig.keeper.wake_at < math.inf:
+    while rig.now < 500.0 and rig.lease_timers.wake_at < math.inf:
         looks += 1
-        rig.now = max(rig.now + 0.001, rig.keeper.wake_at)
-        rig.holdings.book.look_after_leases()
+        rig.now = max(rig.now + 0.001, rig.lease_timers.wake_at)
+        rig.holdings.book.check_leases()
     assert looks <= 6
-    assert len(rig.keeper) == 0
+    assert len(rig.lease_timers) == 0
 
 
 def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -> None:
@@ -113,13 +113,13 @@ def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -
     rig.bring((0, 9, 1))
     other_books = rig.holdings.book.open_session()
     assert rig.holdings.next_batch() is not None
-    rig.books[TOPIC, 0].leases[0].decide(3, ACCEPT)
+    rig.partition_acks[TOPIC, 0].leases[0].decide(3, ACCEPT)
     lease = rig.leases()[0]
     rig.now = 200.0
     assert not other_books
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert lease.count(LOST) == 10
-    assert rig.keeper.wake_at == math.inf
+    assert rig.lease_timers.wake_at == math.inf
 
 
 def test_a_suspended_machine_does_not_stop_locks() -> None:
@@ -130,10 +130,10 @@ def test_a_suspended_machine_does_not_stop_locks() -> None:
     assert lease_of(batch).deadline == pytest.approx(128.5)
     rig.asleep += 20.0
     rig.now += 1.0
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert lease_of(batch).deadline == pytest.approx(108.5), "on the loop's clock, as records say"
     rig.asleep += 20.0
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert lease_of(batch).count(LOST) == 10
 
 
@@ -151,7 +151,7 @@ def test_an_answer_that_was_under_way_while_the_machine_slept_is_as_old_as_it_is
     rig.now += 1.0
     rig.bring((0, 9, 1), sent_at=rig.holdings.book.clock.time_of(sent))
     assert rig.holdings.next_batch() is None
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert rig.leases() == []
 
 
@@ -160,7 +160,7 @@ def test_clocks_are_read_one_after_another_and_that_is_no_suspension() -> None:
     rig.bring((0, 9, 1))
     for noise in (-0.2, 0.001, 0.0, -3.0, 0.009):
         rig.asleep = 5.0 + noise
-        rig.holdings.book.look_after_leases()
+        rig.holdings.book.check_leases()
     assert rig.leases()[0].deadline == pytest.approx(128.5)
 
 
@@ -169,9 +169,9 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     rig.bring((0, 9, 1))
     batch = rig.holdings.next_batch()
     assert batch is not None
-    acks = rig.books[TOPIC, 0]
+    acks = rig.partition_acks[TOPIC, 0]
     rig.now = 120.0
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert acks.take(renewals=True)
     rig.now = 127.0
     rig.holdings.book.on_answered(acks, 0, 120.0)
@@ -183,18 +183,18 @@ def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_
     rig.bring((0, 9, 1), sent_at=60.0)
     assert rig.holdings.next_batch() is None
     rig.bring((0, 9, 2), sent_at=60.0)
-    rig.holdings.book.look_after_leases()
+    rig.holdings.book.check_leases()
     assert not rig.holdings.wants_more
     assert rig.holdings.next_batch() is None
-    rig.holdings.askers = 1
+    rig.holdings.waiters = 1
     assert rig.holdings.wants_more
 
 
 def test_bytes_are_those_of_what_is_undecided() -> None:
-    rig = Rig(most_bytes=20_000)
+    rig = Rig(max_bytes=20_000)
     assert rig.holdings.bytes_left == 20_000
     rig.bring((0, 9, 1), (10, 14, 2))
-    rig.holdings.pace.target = 1000
+    rig.holdings.processing_rate.target = 1000
     batch = rig.holdings.next_batch()
     assert batch is not None
     assert rig.holdings.wants_more
@@ -204,7 +204,7 @@ def test_bytes_are_those_of_what_is_undecided() -> None:
     assert not rig.holdings.wants_more
     batch.accept()
     assert 4_000 < rig.holdings.bytes_left < 5_000
-    rig.holdings.book.lose(rig.books[TOPIC, 1])
+    rig.holdings.book.lose(rig.partition_acks[TOPIC, 1])
     assert 14_000 < rig.holdings.bytes_left < 15_000
-    rig.holdings.book.lose(rig.books[TOPIC, 0])
+    rig.holdings.book.lose(rig.partition_acks[TOPIC, 0])
     assert rig.holdings.bytes_left == 20_000

@@ -147,9 +147,9 @@ def test_addresses_may_be_a_list_and_have_to_be_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pasted", "most"),
+    ("pasted", "max_records"),
     [({"fetch.max.bytes": "1000000"}, 1_000_000), ({"queued.max.messages.kbytes": 64}, 65_536)],
 )
-def test_bounds_on_bytes_are_ours_on_bytes_held(pasted: dict[str, Any], most: int) -> None:
+def test_bounds_on_bytes_are_ours_on_bytes_held(pasted: dict[str, Any], max_records: int) -> None:
     config = ConsumerConfig.make("localhost:9092", {"group": "g", "topics": "t", **pasted})
-    assert config.max_bytes == most
+    assert config.max_bytes == max_records

@@ -114,9 +114,9 @@ async def test_what_a_loop_leaves_goes_to_who_waits_already(
         takers = Takers(source)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(leave, source)
-            await until(lambda: source._holdings is not None and source._holdings.askers == 1)
+            await until(lambda: source._holdings is not None and source._holdings.waiters == 1)
             tasks.start_soon(getattr(takers, way), way)
-            await until(lambda: source._holdings is not None and source._holdings.askers == 2)
+            await until(lambda: source._holdings is not None and source._holdings.waiters == 2)
             cluster.topics["t"].append(*(b"%d" % number for number in range(6)))
             await until(lambda: cluster.topics["t"].states == [ACCEPTED] * 6)
             tasks.cancel_scope.cancel()
@@ -198,7 +198,7 @@ async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_
         with anyio.fail_after(DEADLINE_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(worker)
-                await until(lambda: ACQUIRED in cluster.topics["t"].states and not source._holdings.askers)  # type: ignore[union-attr]
+                await until(lambda: ACQUIRED in cluster.topics["t"].states and not source._holdings.waiters)  # type: ignore[union-attr]
                 tasks.start_soon(worker)
                 await until(lambda: bool(refused))
                 tasks.cancel_scope.cancel()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from kshare.client import record as record_module
-from kshare.client.arrivals import Arrival, Brought
-from kshare.client.record import ShareBatch, ShareRecord, held_spans, lease_of, settle_through
+from kshare.client.arrivals import FetchedPartition, PendingBatch
+from kshare.client.record import ShareBatch, ShareRecord, held_ranges, lease_of, settle_through
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
@@ -20,7 +20,7 @@ from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.record_columns import RecordColumns
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.acks import PartitionAcks
-from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, Tally
+from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, UndecidedCounter
 from tests.helpers.batch_bytes import recheck
 from tests.helpers.uncompiled import is_compiled
 
@@ -41,7 +41,7 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
     data = PartitionData(lease.partition[1], records=b"".join(bytes(batch.view) for batch in found))
-    Arrival("orders", lease, Brought([lease], data, Reporter())).look()
+    PendingBatch("orders", lease, FetchedPartition([lease], data, Reporter())).verify()
     return ShareBatch("orders", lease, found)
 
 
@@ -66,7 +66,7 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     made = share_batch(lease, found)
     assert [record.offset for record in made] == [10, 11, 14, 19, 30]
     assert made.values() == [b"value %d" % offset for offset in (10, 11, 14, 19, 30)]
-    assert held_spans(lease) == [(10, 11), (14, 14), (19, 19), (30, 30)]
+    assert held_ranges(lease) == [(10, 11), (14, 14), (19, 19), (30, 30)]
     made.accept()
     book = PartitionAcks(P)
     book.add(lease)
@@ -95,10 +95,10 @@ def test_a_batch_settles_what_its_records_have_left() -> None:
 
 def test_decisions_are_told_to_whoever_asked_to_be() -> None:
     told: list[int] = []
-    tally = Tally(lambda: told.append(1))
-    made = ShareBatch("orders", Lease(P, 0, 1, 1, tally=tally), batches([0, 1]))
+    counter = UndecidedCounter(lambda: told.append(1))
+    made = ShareBatch("orders", Lease(P, 0, 1, 1, counter=counter), batches([0, 1]))
     for record in made:
-        tally.ring_at(tally.undecided - 1)
+        counter.notify_at(counter.undecided - 1)
         record.reject()
     assert len(told) == 2
     made.renew()
@@ -209,7 +209,7 @@ def test_what_points_into_memory_and_locks_is_neither_copied_nor_pickled() -> No
     made = share_batch(lease, read)
     (plain, *_) = stored
     ones = [next(iter(made)), made, iter(made), lease, stored, stored.walk(), plain]
-    ones += [Tally(lambda: None), RecordColumns()]
+    ones += [UndecidedCounter(lambda: None), RecordColumns()]
     ways: list[Callable[[object], object]] = [copy.copy, copy.deepcopy]
     ways += [
         functools.partial(pickle.dumps, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)

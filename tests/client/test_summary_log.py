@@ -18,7 +18,7 @@ from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import Lease
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.testing import Broker
 
 MANY = 20_000
@@ -43,8 +43,8 @@ def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.Lo
     """As a loop does it that holds single records for too long: ten minutes, 20,000 records."""
     clock = Clock()
     reporter = Reporter(group="shippers", clock=clock)
-    keeper = LeaseKeeper(can_renew=False, longest_s=1e9)
-    holdings = Holdings(most=100, keeper=keeper, clock=clock, reporter=reporter)
+    lease_timers = LeaseTimers(can_renew=False, max_lease_s=1e9)
+    holdings = Holdings(max_records=100, lease_timers=lease_timers, clock=clock, reporter=reporter)
     acks = PartitionAcks((TOPIC, 3))
     holdings.book.open_session()[acks.partition] = acks
     with caplog.at_level(logging.DEBUG, "kshare"):
@@ -53,9 +53,9 @@ def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.Lo
             holdings.book.acquire(
                 "orders", acks, PartitionData(3, acquired_records=acquired), 0.01, clock.now
             )
-            keeper.hand_out(acks.leases[-1], clock.now)
+            lease_timers.hand_out(acks.leases[-1], clock.now)
             clock.now += 0.03
-            holdings.book.look_after_leases()
+            holdings.book.check_leases()
             holdings.book.forget(acks)
         reporter.log.close()
     lines = [line for line in caplog.messages if "lock expired" in line]

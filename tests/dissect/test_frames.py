@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kshare.dissect import Dissection, as_json, dissect_request, dissect_response, dissect_versioned
+from kshare.dissect import Dissection, dissect_request, dissect_response, dissect_versioned, dissection_json
 from kshare.dissect.fields import index
 from kshare.dissect.table import message
 from kshare.protocol import by_name
@@ -47,7 +47,7 @@ def test_every_api_request_in_every_version(api_key: int) -> None:
             dissection = _request(_framed(content) if is_sized else content, is_sized=is_sized)
             assert dissection.problems == []
             assert (dissection.message, dissection.version) == (name, version)
-            assert as_json(dissection) == by_name.to_json(value, version)
+            assert dissection_json(dissection) == by_name.to_json(value, version)
             assert found(dissection, "header.clientId").value == "cli"
             assert found(dissection, "header.requestApiKey").note == name.removesuffix("Request")
 
@@ -62,7 +62,7 @@ def test_every_api_response_in_every_version(api_key: int) -> None:
         data = _framed(struct.pack(">i", 99) + b"\x00" * has_tags + value.encode(version))
         dissection = _response(data, api_key, version)
         assert dissection.problems == []
-        assert as_json(dissection) == by_name.to_json(value, version)
+        assert dissection_json(dissection) == by_name.to_json(value, version)
         assert found(dissection, "header.correlationId").value == 99
 
 
@@ -72,7 +72,7 @@ def test_a_broker_answers_in_version_0_to_api_versions_that_it_does_not_know() -
     dissection = _response(data, 18, 4)
     assert dissection.problems == []
     assert dissection.version == 0
-    assert as_json(dissection) == answer
+    assert dissection_json(dissection) == answer
     assert found(dissection, "errorCode").note == "UNSUPPORTED_VERSION"
 
 
@@ -99,7 +99,7 @@ def test_requests_that_no_schema_describes_show_their_header(api_key: int, versi
     assert dissection.error.offset == found(dissection, dissection.error.path).offset
     assert found(dissection, "header.correlationId").value == 99
     assert dissection.spans[-1].kind == "unread"
-    assert as_json(dissection) == {}
+    assert dissection_json(dissection) == {}
 
 
 def test_a_frame_cut_at_every_byte() -> None:
@@ -127,7 +127,7 @@ def test_a_size_beyond_the_frame() -> None:
     assert dissection.error is not None
     assert dissection.error.path == "size"
     assert dissection.body is not None
-    assert as_json(dissection)["memberEpoch"] == 0
+    assert dissection_json(dissection)["memberEpoch"] == 0
 
 
 def test_a_size_short_of_the_frame() -> None:
@@ -149,7 +149,7 @@ def test_coordinator_records() -> None:
     dissection = dissect_versioned("ShareSnapshotKey", b"\x00\x00" + key)
     assert_tiled(dissection, b"\x00\x00" + key)
     assert dissection.problems == []
-    assert as_json(dissection) == {"groupId": "g", "topicId": "A" * 22, "partition": 3}
+    assert dissection_json(dissection) == {"groupId": "g", "topicId": "A" * 22, "partition": 3}
     error = dissect_versioned("ShareSnapshotKey", b"\x00\x01" + key).error
     assert str(error) == "type at byte 0: record type 1: ShareSnapshotKey has 0"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kshare.dissect import as_json, dissect_message
+from kshare.dissect import dissect_message, dissection_json
 from kshare.dissect.fields import index
 from tests.dissect.tiling import assert_tiled
 
@@ -24,7 +24,7 @@ def test_spans_tile_kafkas_bytes_and_say_what_they_hold(name: str) -> None:
         dissection = dissect_message(name, vector["version"], data, records=False)
         assert_tiled(dissection, data)
         assert dissection.problems == []
-        assert as_json(dissection) == vector["json"]
+        assert dissection_json(dissection) == vector["json"]
 
 
 @pytest.mark.parametrize("name", sorted(index.MODULES))

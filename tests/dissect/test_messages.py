@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from kshare.dissect import as_json, dissect_message
+from kshare.dissect import dissect_message, dissection_json
 from kshare.dissect.fields import index
 from kshare.dissect.table import Field, message, within
 from kshare.errors import DecodeError
@@ -47,7 +47,7 @@ def test_spans_tile_and_agree_with_the_codecs(name: str, version: int) -> None:
         dissection = dissect_message(name, version, data, records=False)
         assert_tiled(dissection, data)
         assert dissection.problems == []
-        assert as_json(dissection) == by_name.to_json(value, version)
+        assert dissection_json(dissection) == by_name.to_json(value, version)
 
     check()
 
@@ -97,7 +97,9 @@ def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: 
             else:
                 assert dissection.problems == []
                 # as text: a NaN, which mutation makes now and then, equals nothing
-                assert json.dumps(as_json(dissection)) == json.dumps(by_name.to_json(decoded, version))
+                assert json.dumps(dissection_json(dissection)) == json.dumps(
+                    by_name.to_json(decoded, version)
+                )
 
     check()
 

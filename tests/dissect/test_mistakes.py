@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kshare.dissect import (
     Dissection,
-    as_json,
     dissect_message,
     dissect_records,
     dissect_request,
     dissect_response,
     dissect_versioned,
+    dissection_json,
 )
 from kshare.protocol import by_name
 from tests.dissect.tiling import assert_tiled, found
@@ -39,7 +39,7 @@ def test_text_that_is_not_utf8_is_shown_escaped_and_reading_goes_on() -> None:
     dissection = _dissected(data)
     assert dissection.error is None
     assert [(p.path, p.reason) for p in dissection.problems] == [("groupIds[0]", "not UTF-8")]
-    assert as_json(dissection)["groupIds"] == ["g\\xff", "h"]
+    assert dissection_json(dissection)["groupIds"] == ["g\\xff", "h"]
 
 
 def test_a_null_where_none_may_be() -> None:
@@ -47,7 +47,7 @@ def test_a_null_where_none_may_be() -> None:
     dissection = _dissected(data)
     assert dissection.error is None
     assert [p.path for p in dissection.problems] == ["groupIds[0].length"]
-    assert as_json(dissection)["groupIds"] == [None]
+    assert dissection_json(dissection)["groupIds"] == [None]
 
 
 def test_a_count_beyond_the_bytes_is_reported_where_it_is_used() -> None:
@@ -86,7 +86,7 @@ def test_bytes_behind_the_end() -> None:
     data = _describe("g") + b"more"
     dissection = _dissected(data)
     assert str(dissection.error) == f"unread at byte {len(data) - 4}: 4 bytes behind the end"
-    assert as_json(dissection)["groupIds"] == ["g"]
+    assert dissection_json(dissection)["groupIds"] == ["g"]
 
 
 def _tagged(*tags: bytes) -> bytes:
@@ -99,7 +99,7 @@ def test_unknown_tags_are_spans_and_leave_no_trace_in_json() -> None:
     assert dissection.problems == []
     assert bytes(found(dissection, "tags[0].content").raw) == b"abc"
     assert found(dissection, "tags[1].number").value == 100
-    assert as_json(dissection) == as_json(_dissected(_describe("g")))
+    assert dissection_json(dissection) == dissection_json(_dissected(_describe("g")))
 
 
 def test_tags_that_do_not_ascend() -> None:
@@ -119,13 +119,13 @@ def _finalized_epoch(size: int, content: bytes) -> Dissection:
 def test_a_known_tagged_field_has_the_path_of_any_other() -> None:
     dissection = _finalized_epoch(8, bytes(7) + b"\x09")
     assert found(dissection, "finalizedFeaturesEpoch").value == 9
-    assert as_json(dissection)["finalizedFeaturesEpoch"] == 9
+    assert dissection_json(dissection)["finalizedFeaturesEpoch"] == 9
 
 
 def test_a_tagged_field_at_its_default_is_left_out_of_json() -> None:
     dissection = _finalized_epoch(8, b"\xff" * 8)
     assert found(dissection, "finalizedFeaturesEpoch").value == -1
-    assert "finalizedFeaturesEpoch" not in as_json(dissection)
+    assert "finalizedFeaturesEpoch" not in dissection_json(dissection)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_any_bytes_at_any_door(data: bytes) -> None:
         dissect_message("FetchResponse", 12, data),
     ):
         assert_tiled(dissection, data)
-        as_json(dissection)
+        dissection_json(dissection)
 
 
 def test_absurd_numbers_take_no_memory() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kshare.dissect import Dissection, Span
+from kshare.dissect import ByteSpan, Dissection
 
 
 def assert_tiled(dissection: Dissection, data: bytes | memoryview) -> None:
@@ -36,7 +36,7 @@ def _assert_nested(dissection: Dissection) -> None:
         assert 0 <= dissection.error.offset <= len(dissection.data)
 
 
-def found(dissection: Dissection, path: str) -> Span:
+def found(dissection: Dissection, path: str) -> ByteSpan:
     span = dissection.find(path)
     assert span is not None, f"no span {path}"
     return span

@@ -9,7 +9,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, LOST
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 from tests.fakes.plain_holder import PlainHolder
 
@@ -21,8 +21,10 @@ class Rig:
     def __init__(self) -> None:
         self.now = 100.0
         self.holder = PlainHolder()
-        self.keeper = LeaseKeeper(can_renew=True, longest_s=1000.0)
-        self.book = LeaseBook(self.holder, keeper=self.keeper, clock=lambda: self.now, suspended=lambda: 0.0)
+        self.lease_timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
+        self.book = LeaseBook(
+            self.holder, lease_timers=self.lease_timers, clock=lambda: self.now, suspended=lambda: 0.0
+        )
         self.held = self.book.open_session()
         self.acks = self.held[PARTITION] = PartitionAcks(PARTITION)
 
@@ -40,8 +42,8 @@ def test_one_part_of_an_answer_is_told_at_once_and_without_ranges_that_no_broker
     rig = Rig()
     rig.acquire((0, 9), (5, 12), (20, 29))
     assert rig.told() == [("acquired", "orders", [(0, 9), (20, 29)])]
-    assert rig.book.tally.undecided == 20
-    assert rig.book.place_of(PARTITION) == ("orders", 3)
+    assert rig.book.counter.undecided == 20
+    assert rig.book.topic_partition_of(PARTITION) == ("orders", 3)
 
 
 def test_a_confirmed_acknowledgement_is_told() -> None:
@@ -67,14 +69,14 @@ def test_a_leader_that_has_moved_is_told_while_the_lease_says_what_was_accepted(
 def test_what_waits_is_released_what_is_worked_on_renewed_and_what_has_run_out_lost() -> None:
     rig = Rig()
     rig.acquire((0, 9), (10, 19))
-    rig.keeper.hand_out(rig.holder.leases[1], rig.now)
+    rig.lease_timers.hand_out(rig.holder.leases[1], rig.now)
     rig.now += 0.7 * LOCK_S
-    rig.book.look_after_leases()
+    rig.book.check_leases()
     assert rig.told()[1:] == [("renewing", 10), ("released", 0)]
     rig.now += LOCK_S
-    rig.book.look_after_leases()
+    rig.book.check_leases()
     assert rig.told() == [("lost", 0, 0, "expired"), ("lost", 10, 10, "expired")]
-    assert rig.book.tally.undecided == 0
+    assert rig.book.counter.undecided == 0
 
 
 def test_the_end_of_a_session_is_told_before_what_is_lost_by_it() -> None:
@@ -83,7 +85,7 @@ def test_the_end_of_a_session_is_told_before_what_is_lost_by_it() -> None:
     rig.book.end_session(rig.held)
     assert rig.told()[1:] == [("session ended",), ("lost", 0, 10, "session")]
     assert rig.held == {}
-    assert len(rig.keeper) == 0
+    assert len(rig.lease_timers) == 0
 
 
 @pytest.mark.parametrize("is_handed_out", [True, False])
@@ -91,7 +93,7 @@ def test_only_what_was_in_the_users_hands_is_a_loss_for_the_next_commit(is_hande
     rig = Rig()
     rig.acquire((0, 9))
     if is_handed_out:
-        rig.keeper.hand_out(rig.holder.leases[0], rig.now)
+        rig.lease_timers.hand_out(rig.holder.leases[0], rig.now)
     rig.book.lose(rig.acks, "moved")
     with rig.book.commits.confirmation([]) as confirmation:
         assert [str(error) for _, error in confirmation.losses] == [

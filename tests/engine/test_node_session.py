@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kshare.client.record import lease_of
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
-from kshare.state.pace import FIRST
+from kshare.state.processing_rate import INITIAL_TARGET
 from kshare.state.request_planner import BUSY_WAIT_MS, LINGER_S
 from tests.fakes.fetching import accept_all, running
 from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
@@ -31,7 +31,7 @@ async def test_every_record_once_when_nothing_happens() -> None:
 
 async def test_acknowledgements_ride_on_fetches() -> None:
     broker = TinyBroker(1000)
-    async with running(broker, most=200) as rig:
+    async with running(broker, max_records=200) as rig:
         await accept_all(rig, broker)
     with_acks = [request for request in broker.requests if any(t.partitions for t in request.topics)]
     alone = [request for request in with_acks if isinstance(request, ShareAcknowledgeRequest)]
@@ -41,7 +41,7 @@ async def test_acknowledgements_ride_on_fetches() -> None:
 async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() -> None:
     """There is always something decided then: it's to be counted from the last that left, not from the first ever."""
     broker = TinyBroker(60_000)
-    async with running(broker, most=100) as rig:
+    async with running(broker, max_records=100) as rig:
         until, count = anyio.current_time() + 3 * LINGER_S, 0
         while count < 6000 or anyio.current_time() < until:
             for record in await rig.next_batch():
@@ -55,7 +55,7 @@ async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() ->
 async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_hand_takes() -> None:
     """All that the broker has may be locked by what is in hand: its acknowledgement must not wait behind this."""
     broker = TinyBroker(20_000)
-    async with running(broker, most=2000) as rig:
+    async with running(broker, max_records=2000) as rig:
         await accept_all(rig, broker)
     waits = [request.max_wait_ms for request in broker.requests if isinstance(request, ShareFetchRequest)]
     assert min(waits) < BUSY_WAIT_MS
@@ -63,7 +63,7 @@ async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_han
 
 async def test_no_more_is_held_than_allowed() -> None:
     broker = TinyBroker(500)
-    async with running(broker, most=50) as rig:
+    async with running(broker, max_records=50) as rig:
         batch = await rig.next_batch()
         for _ in range(20):
             await anyio.sleep(0.001)
@@ -77,10 +77,10 @@ async def test_what_somebody_waits_for_leaves_in_the_moment_that_it_is_asked_for
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
         with rig.holdings.book.commits.confirming():
-            rig.node.speak()
+            rig.node.flush()
             acknowledgement, _ = broker.begun
             assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
-            rig.node.speak()
+            rig.node.flush()
             assert broker.begun[0] is acknowledgement, "one at a time"
             await anyio.wait_all_tasks_blocked()
             assert set(broker.states) == {ACCEPTED}
@@ -91,9 +91,9 @@ async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
         with rig.holdings.book.commits.confirming():
-            rig.node.speak()
+            rig.node.flush()
             rig.node.stop()
-            rig.node.speak()
+            rig.node.flush()
     assert [type(request) for request in broker.requests[1:]] == [ShareAcknowledgeRequest] * 2
     assert not broker.requests[-1].topics, "nothing was left for the request that closes"
     assert list(rig.holdings.book.commits.results.values()) == [None]
@@ -106,11 +106,11 @@ async def test_nothing_is_said_by_itself_behind_a_failure() -> None:
         while not broker.requests:
             await lowlevel.checkpoint()
         await anyio.wait_all_tasks_blocked()
-        rig.holdings.askers = 1
+        rig.holdings.waiters = 1
         begun = broker.begun
-        rig.node.speak()
+        rig.node.flush()
         assert broker.begun is begun
-        rig.holdings.askers = 0
+        rig.holdings.waiters = 0
         await accept_all(rig, broker)
 
 
@@ -151,7 +151,7 @@ async def test_what_is_rejected_does_not_come_again() -> None:
 
 async def test_closing_releases_what_nobody_settled() -> None:
     broker = TinyBroker(100)
-    async with running(broker, most=100) as rig:
+    async with running(broker, max_records=100) as rig:
         for record in await rig.next_batch():
             if record.offset < 10:
                 record.accept()
@@ -176,15 +176,15 @@ async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_record
 async def test_after_a_loss_little_is_held_until_somebody_gets_through_it() -> None:
     """Else five losses in a row archive thousands of records that nobody has seen."""
     broker = TinyBroker(5000)
-    async with running(broker, most=2000) as rig:
-        while rig.holdings.pace.target < 1000:
+    async with running(broker, max_records=2000) as rig:
+        while rig.holdings.processing_rate.target < 1000:
             (await rig.next_batch()).accept()
         broker.disconnect()
         rig.node.on_connection_closed("the broker restarted")
         before = len(broker.requests)
         batch = await rig.next_batch()
         fetches = [one for one in broker.requests[before:] if isinstance(one, ShareFetchRequest)]
-        assert max(one.max_records for one in fetches) <= FIRST
+        assert max(one.max_records for one in fetches) <= INITIAL_TARGET
         batch.accept()
         await accept_all(rig, broker)
 
@@ -206,10 +206,10 @@ async def test_what_was_accepted_before_a_cut_does_not_reach_the_user_again() ->
     st.integers(10, 120),
 )
 async def test_whatever_is_cut_every_record_is_settled_and_none_reaches_the_user_twice_once_accepted(
-    cut: dict[int, str], most: int
+    cut: dict[int, str], max_records: int
 ) -> None:
     broker = TinyBroker(300, cut=cut)
-    async with running(broker, most) as rig:
+    async with running(broker, max_records) as rig:
         seen = await accept_all(rig, broker)
     assert set(broker.states) == {ACCEPTED}
     # Each was accepted the moment it was seen, so it may be seen only once: the rest was accepted again in silence.
@@ -233,5 +233,5 @@ async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
         batch = await rig.next_batch()
         rig.node.lose_topic(PARTITION[0])
         assert not lease_of(batch).decide(0, 1)
-        assert rig.node.is_clear
-        assert rig.holdings.book.tally.undecided == 0
+        assert rig.node.is_settled
+        assert rig.holdings.book.counter.undecided == 0

@@ -63,14 +63,14 @@ async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than
     async with running(broker) as rig:
         on_its_clock(rig, broker)
         batch = await rig.next_batch()
-        rig.holdings.askers = 1
+        rig.holdings.waiters = 1
         until_s = broker.now + 19.0  # then it would be renewed
         before = len(broker.requests)
         while broker.now < until_s:
             rig.holdings.book.changed.send()
             await anyio.lowlevel.checkpoint()
         asked = len(broker.requests) - before
-        rig.holdings.askers = 0
+        rig.holdings.waiters = 0
         batch.accept()
     assert asked <= 1.7 * 19.0 * 1000 / IDLE_WAIT_MS
     waits = [one.max_wait_ms for one in broker.fetches()[1:]]

@@ -96,8 +96,8 @@ def test_the_outcome_callback_is_told_of_outcomes_only() -> None:
     reporter = Reporter(on_settled=seen.append)
     assert (reporter.is_on, reporter.wants_outcomes) == (False, True)
     outcome = Settled("orders", 0, (AckRange(0, 0, b"\x01"),), BrokerError(6, "x"), False)
-    reporter.tell(SessionEnded(1, "ConnectionLost"))
-    reporter.tell(outcome)
+    reporter.report(SessionEnded(1, "ConnectionLost"))
+    reporter.report(outcome)
     assert seen == [outcome]
 
 
@@ -109,7 +109,7 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
 
     outcome = Settled("orders", 0, (), None, False)
     with caplog.at_level(logging.ERROR, "kshare"):
-        Reporter(broken, seen.append).tell(outcome)
+        Reporter(broken, seen.append).report(outcome)
     assert seen == [outcome]
     assert caplog.messages == ["an observer raised at Settled"]
 
@@ -117,4 +117,4 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
 def test_nobody_is_told_nothing() -> None:
     reporter = Reporter()
     assert (reporter.is_on, reporter.wants_outcomes) == (False, False)
-    reporter.tell(SessionEnded(1, "x"))
+    reporter.report(SessionEnded(1, "x"))

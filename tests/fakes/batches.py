@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 
 from kshare.client.record import ShareBatch, lease_of
-from kshare.client.streams import BatchStream, RecordStream, Shelf
+from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
 from kshare.state.lease import Lease
@@ -27,7 +27,7 @@ class Batches:
     def __init__(self, *batches: ShareBatch) -> None:
         self.given: list[ShareBatch] = []
         self._batches = list(batches)
-        self.shelf = Shelf(lambda: None)
+        self.inbox = Inbox(lambda: None)
         self.too_late: list[tuple[int, int]] = []
 
     async def next_batch(self) -> ShareBatch:
@@ -37,22 +37,22 @@ class Batches:
         return self.given[-1]
 
     async def open_batch(self) -> None:
-        self.shelf.put(await self.next_batch())
+        self.inbox.put(await self.next_batch())
 
-    def on_too_late(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+    def on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         self.too_late += lost
 
     def bring(self, batch: ShareBatch) -> None:
         self._batches.append(batch)
 
-    def stretch(self) -> int:
+    def burst_size(self) -> int:
         return 2
 
     def records(self, *, is_implicit: bool = True) -> RecordStream:
-        return RecordStream(self, self.shelf, is_implicit=is_implicit)
+        return RecordStream(self, self.inbox, is_implicit=is_implicit)
 
     def batches(self, *, is_implicit: bool = True) -> BatchStream:
-        return BatchStream(self, self.shelf, is_implicit=is_implicit)
+        return BatchStream(self, self.inbox, is_implicit=is_implicit)
 
     @property
     def states(self) -> list[int]:

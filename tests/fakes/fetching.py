@@ -13,7 +13,7 @@ from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
 from kshare.engine.demand import HeldDemand
 from kshare.engine.node_session import NodeSession
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import ShareSession
 from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 
@@ -21,10 +21,10 @@ DEADLINE_S = 20.0
 
 
 class Rig:
-    def __init__(self, broker: TinyBroker, most: int) -> None:
-        config = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"], "max_records": most})
-        keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-        self.holdings = Holdings(most=most, keeper=keeper, clock=anyio.current_time)
+    def __init__(self, broker: TinyBroker, max_records: int) -> None:
+        config = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"], "max_records": max_records})
+        lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+        self.holdings = Holdings(max_records=max_records, lease_timers=lease_timers, clock=anyio.current_time)
         self.moved: list[object] = []
         self.node = NodeSession(
             1,
@@ -43,15 +43,15 @@ class Rig:
             batch = self.holdings.next_batch()
             if batch:
                 return batch
-            arrived = self.holdings.arrived.next()
-            self.node.speak()
+            batch_available = self.holdings.batch_available.next()
+            self.node.flush()
             self.holdings.book.changed.send()
-            await arrived.wait()
+            await batch_available.wait()
 
 
 @asynccontextmanager
-async def running(broker: TinyBroker, most: int = 100) -> AsyncIterator[Rig]:
-    rig = Rig(broker, most)
+async def running(broker: TinyBroker, max_records: int = 100) -> AsyncIterator[Rig]:
+    rig = Rig(broker, max_records)
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(rig.node.run)

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 from kshare.engine.events import LossReason
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.state.lease import Lease, Partition
+from kshare.state.lease import Lease, TopicIdPartition
 from kshare.state.session import AckRange
 
 
 class PlainHolder:
     wants_more = True
-    is_asked = False
-    few = 0
+    is_user_waiting = False
+    refill_at = 0
     rate = 0.0
-    handed_at = 0.0
+    handed_out_at = 0.0
 
     def __init__(self) -> None:
         self.leases: list[Lease] = []
         self.told: list[tuple[object, ...]] = []
 
-    def room(self, brokers: int) -> int:
+    def capacity(self, brokers: int) -> int:
         return 1000 // brokers
 
-    def room_in_bytes(self, brokers: int) -> int:
+    def capacity_in_bytes(self, brokers: int) -> int:
         return 1_000_000 // brokers
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
@@ -43,7 +43,7 @@ class PlainHolder:
     def on_moved(self, lease: Lease) -> None:
         self.told.append(("moved", lease.first))
 
-    def on_confirmed(self, partition: Partition, ranges: Sequence[AckRange]) -> None:
+    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
         self.told.append(("confirmed", list(ranges)))
 
     def on_session_ended(self) -> None:

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kshare.spark.custody import Custody, Decisions, Verdict
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.options import Settle
-from kshare.spark.ranges import Range, Token
-from kshare.spark.spans import Span
+from kshare.spark.ranges import RecordRange, Token
 from kshare.spark.verdict_log import VerdictLog
-from kshare.state.lease import Partition
+from kshare.state.lease import TopicIdPartition
 
-PARTITIONS: tuple[Partition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))
+PARTITIONS: tuple[TopicIdPartition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))
 
-Record = tuple[Partition, int]
+Record = tuple[TopicIdPartition, int]
 
 
 class World:
@@ -53,7 +53,7 @@ class World:
         self.custody = Custody(self.settle, by_row=self.by_row)
         self.requests: list[Decisions] = []
         self.planned: Token | None = None
-        self.reading: tuple[Range, ...] | None = None
+        self.reading: tuple[RecordRange, ...] | None = None
         self.batch = max(self.offset_log, default=-1)
         self.verdict_log = VerdictLog(self.folder, "model") if self.folder else None
         if self.is_older and self.offset_log:
@@ -72,22 +72,22 @@ class World:
         for record, state in self.log.items():
             if state == "ours":
                 self.log[record] = "free"
-                self.custody.lost(Span(record[0], record[1], record[1]))
+                self.custody.lost(PartitionRange(record[0], record[1], record[1]))
 
     # --- the broker
 
-    def fetch(self, partition: Partition, most: int) -> None:
+    def fetch(self, partition: TopicIdPartition, max_records: int) -> None:
         """Consecutive free records, as a broker acquires them."""
         found: list[int] = []
         for (where, at), state in self.log.items():
             if where == partition and state == "free" and (not found or at == found[-1] + 1):
                 found.append(at)
-        found = found[:most]
+        found = found[:max_records]
         if not found or self.custody.resume() is None:
             return
         for at in found:
             self.log[partition, at] = "ours"
-        self._send(self.custody.acquired("orders", Span(partition, found[0], found[-1]), 1))
+        self._send(self.custody.acquired("orders", PartitionRange(partition, found[0], found[-1]), 1))
 
     def serve(self, *, is_answered: bool) -> None:
         """The oldest request is carried out; an answer that gets lost takes the session with it."""
@@ -100,15 +100,15 @@ class World:
                     if self.log[span.partition, at] == "ours":
                         self.log[span.partition, at] = becomes
                         if is_answered and becomes == "done":
-                            self.custody.confirmed(Span(span.partition, at, at))
+                            self.custody.confirmed(PartitionRange(span.partition, at, at))
                         elif becomes == "free":
-                            self.custody.lost(Span(span.partition, at, at))
+                            self.custody.lost(PartitionRange(span.partition, at, at))
         if not is_answered:
             self.lose_session()
 
-    def other_takes(self, partition: Partition, most: int) -> None:
+    def other_takes(self, partition: TopicIdPartition, max_records: int) -> None:
         for record in [one for one, state in self.log.items() if one[0] == partition and state == "free"][
-            :most
+            :max_records
         ]:
             self.log[record] = "theirs"
 
@@ -168,7 +168,7 @@ class World:
             return
         rows = self.sink[self.batch]
         partition, at = rows[index % len(rows)]
-        if self.custody.settle_rows(Span(partition, at, at), verdict):
+        if self.custody.settle_rows(PartitionRange(partition, at, at), verdict):
             self.judged[self.batch][partition, at] = verdict
             if self.verdict_log:
                 self.verdict_log.write(self.offset_log[self.batch].batch, self.custody.verdicts)
@@ -206,7 +206,7 @@ class World:
         raise AssertionError(f"never came to an end: {self.log}")
 
 
-def _records(ranges: tuple[Range, ...]) -> Iterator[Record]:
+def _records(ranges: tuple[RecordRange, ...]) -> Iterator[Record]:
     for one in ranges:
         for at in range(one.first, one.last + 1):
             yield (PARTITIONS[one.partition], at)

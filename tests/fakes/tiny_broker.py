@@ -119,8 +119,8 @@ class TinyBroker:
             self.states[offset] = _NEXT.get(kind, ACQUIRED)
         return 0
 
-    def _acquire(self, most: int) -> PartitionData:
-        offsets = [offset for offset, state in enumerate(self.states) if state == AVAILABLE][:most]
+    def _acquire(self, max_records: int) -> PartitionData:
+        offsets = [offset for offset, state in enumerate(self.states) if state == AVAILABLE][:max_records]
         builder = BatchBuilder(base_offset=offsets[0] if offsets else 0, leader_epoch=1)
         ranges: list[AcquiredRecords] = []
         for offset in offsets:

@@ -315,15 +315,15 @@ class _Node:
         return 0
 
     def _acquire(
-        self, talk: Conversation, topic_id: bytes, most: int, most_bytes: int
+        self, talk: Conversation, topic_id: bytes, max_records: int, max_bytes: int
     ) -> fetched.PartitionData | None:
         topic = self.cluster.by_id(topic_id)
         if topic.leader != self.number:
             return fetched.PartitionData(0, error_code=_MOVED)
-        offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:most]
+        offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:max_records]
         if not offsets:
             return None
-        while len(offsets) > 1 and sum(len(topic.values[offset]) for offset in offsets) > most_bytes:
+        while len(offsets) > 1 and sum(len(topic.values[offset]) for offset in offsets) > max_bytes:
             offsets.pop()  # one comes, however large
         builder = BatchBuilder(base_offset=offsets[0], leader_epoch=1)  # that under which it was written
         ranges: list[fetched.AcquiredRecords] = []

@@ -131,7 +131,7 @@ async def test_each_exception_that_is_kept_keeps_its_record() -> None:
     """Compiled, on Python 3.12 and later, one does for all records that nobody catches."""
 
     class Long(Batches):
-        def stretch(self) -> int:
+        def burst_size(self) -> int:
             return 100
 
     stream = Long(batch(0, 5)).records()
@@ -152,7 +152,7 @@ async def test_who_calls_next_is_not_kept_alive_by_the_traceback() -> None:
     """One StopIteration that is raised again and again would collect the frames of all who met it."""
 
     class Long(Batches):
-        def stretch(self) -> int:
+        def burst_size(self) -> int:
             return 100
 
     stream = Long(batch(0, 20)).records()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kshare import ShareConsumer
 from kshare.broker.profiles import Profile
-from kshare.dissect import Dissection, as_json, dissect_request, dissect_response
+from kshare.dissect import Dissection, dissect_request, dissect_response, dissection_json
 from kshare.net.settings import NetSettings
 from kshare.protocol import by_name
 from kshare.protocol.envelopes import decode_response, encode_request, encode_response
@@ -32,10 +32,10 @@ from kshare.protocol.primitives import join_tags, split_tags
 from kshare.protocol.spec import specs_of
 from kshare.testing import Broker
 from kshare.trace import Proxy
-from kshare.trace.addresses import places
-from kshare.trace.answers import AnswerStream
-from kshare.trace.heads import Asked
-from kshare.trace.tail import TAIL
+from kshare.trace.addresses import address_structs
+from kshare.trace.request_heads import RequestHead
+from kshare.trace.response_stream import ResponseStream
+from kshare.trace.response_tail import TAIL
 from tests.dissect.tiling import assert_tiled
 from tests.growth.schemas import APIS, GROWN
 from tests.helpers.plain_client import PlainClient, plain_client
@@ -73,7 +73,7 @@ def test_an_older_version_keeps_what_it_doesnt_know(name: str) -> None:
 
 
 def passed_on(frame: bytes, answer: Message, version: int) -> bytes:
-    stream = AnswerStream({7: Asked(answer.API_KEY, version, 7)}, lambda host, port: HERE)
+    stream = ResponseStream({7: RequestHead(answer.API_KEY, version, 7)}, lambda host, port: HERE)
     return b"".join(bytes(piece) for piece in stream.feed(frame))
 
 
@@ -85,7 +85,7 @@ def test_answers_are_passed_on_complete_with_other_addresses(name: str) -> None:
     @given(messages_of(name, version))
     def check(answer: Any) -> None:
         came = passed_on(bytes(encode_response(answer, version, 7)), answer, version)
-        for place in places(answer):
+        for place in address_structs(answer):
             place.host, place.port = HERE
         assert came == bytes(encode_response(answer, version, 7))
 
@@ -299,4 +299,4 @@ def test_a_consumer_reads_through_the_proxy(broker: Broker, version: int) -> Non
     for dissection, frame in witness.dissections:
         assert_tiled(dissection, frame)
         assert dissection.problems == []
-        assert as_json(dissection)
+        assert dissection_json(dissection)

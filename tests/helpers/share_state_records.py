@@ -9,10 +9,10 @@ from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, Share
 from kshare.protocol.messages import share_snapshot_value as snapshot_rows
 from kshare.protocol.messages import share_update_value as update_rows
 from kshare.state.share_records import (
-    SharePartition,
+    SharePartitionKey,
 )
 
-WHERE = SharePartition("orders", bytes(range(16)), 3)
+WHERE = SharePartitionKey("orders", bytes(range(16)), 3)
 
 
 Rows = list[tuple[int, int, int, int]]

@@ -15,7 +15,14 @@ import pytest
 
 from kshare.protocol.messages import MetadataRequest, ShareGroupHeartbeatRequest
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
-from kshare.state.membership import Assigned, Event, Joined, Lost, Membership, State
+from kshare.state.membership import (
+    AssignmentChanged,
+    Joined,
+    Membership,
+    MembershipEvent,
+    MembershipLost,
+    MembershipState,
+)
 from tests.helpers.plain_client import DEADLINE_S, PlainClient, plain_client
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tools.kafka.cluster import Cluster
@@ -38,9 +45,9 @@ class Driven:
         fresh_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.member = Membership(group, member_id or fresh_id, topics)
         self.client = client
-        self.events: list[Event] = []
+        self.events: list[MembershipEvent] = []
         self.beats = 0
-        self.states: set[State] = set()
+        self.states: set[MembershipState] = set()
         self.put_forward = 0.0
 
     @property
@@ -93,14 +100,14 @@ def join(kafka: Cluster) -> Iterator[Join]:
         yield start
         for driven in members:
             driven.member.leave(driven.now)
-            until(lambda driven=driven: driven.member.state is State.LEFT, driven)  # type: ignore[misc]
+            until(lambda driven=driven: driven.member.state is MembershipState.LEFT, driven)  # type: ignore[misc]
 
 
 def until(is_reached: Callable[[], bool], *members: Driven) -> None:
     """Let the members do what is due, in real time, until it is so."""
     deadline = time.monotonic() + DEADLINE_S
     while not is_reached():
-        assert time.monotonic() < deadline, [(m.member.state, m.member.trouble, m.events) for m in members]
+        assert time.monotonic() < deadline, [(m.member.state, m.member.last_error, m.events) for m in members]
         for driven in members:
             driven.step()
         time.sleep(0.01)
@@ -142,7 +149,7 @@ def test_another_subscription_brings_another_assignment_soon(
 
 def test_a_topic_that_is_not_there_is_waited_for_quietly(join: Join, fresh_group: FreshGroup) -> None:
     driven = join(fresh_group(), "no-such-topic")
-    until(lambda: driven.member.state is State.STABLE, driven)
+    until(lambda: driven.member.state is MembershipState.STABLE, driven)
     assert driven.beats_in(10.0) <= SOON + 2
     assert driven.beats_in(MINUTE) == pytest.approx(BEATS_A_MINUTE, abs=1)
     assert driven.events == [Joined(False)]
@@ -162,11 +169,11 @@ def test_two_members_share_and_the_one_that_stays_gets_it_all(
     assert together == {0, 1}
 
     second.member.leave(second.now)
-    until(lambda: second.member.state is State.LEFT, second)
+    until(lambda: second.member.state is MembershipState.LEFT, second)
     before = second.beats
     second.step()
     assert second.beats == before
-    assert second.member.trouble is None
+    assert second.member.last_error is None
 
     def stays() -> bool:
         first.hurry()
@@ -188,9 +195,9 @@ def test_a_member_that_was_dropped_comes_back_under_its_id(
     driven.hurry()
     until(lambda: len(driven.events) >= 3, driven)
     lost, joined, assigned = driven.events
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, MembershipLost)
     assert joined == Joined(True)
-    assert isinstance(assigned, Assigned)
+    assert isinstance(assigned, AssignmentChanged)
     assert driven.assigned == before
 
 
@@ -198,7 +205,7 @@ def test_an_assignment_lost_with_its_answer_is_made_good_by_the_next(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     driven = join(fresh_group(), fresh_topic())
-    until(lambda: driven.member.state is State.STABLE, driven)
+    until(lambda: driven.member.state is MembershipState.STABLE, driven)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         assert time.monotonic() < deadline
@@ -212,7 +219,7 @@ def test_an_assignment_lost_with_its_answer_is_made_good_by_the_next(
     assert not driven.assigned
     driven.member.on_no_answer(driven.now)
     until(lambda: bool(driven.assigned), driven)
-    assert not any(isinstance(event, Lost) for event in driven.events)
+    assert not any(isinstance(event, MembershipLost) for event in driven.events)
 
 
 def test_a_member_that_forgot_its_epoch_can_join_on_every_release(
@@ -223,4 +230,4 @@ def test_a_member_that_forgot_its_epoch_can_join_on_every_release(
     until(lambda: bool(forgetful.assigned), forgetful)
     again = join(group, topic, member_id=forgetful.member.member_id)
     until(lambda: again.assigned == forgetful.assigned, again)
-    assert (State.CLEARING in again.states) == kafka.release.startswith("4.1.")
+    assert (MembershipState.CLEARING in again.states) == kafka.release.startswith("4.1.")

@@ -75,7 +75,7 @@ def unsecured_token(name: str, seconds: float = 60) -> str:
     )
 
 
-async def get_in(chosen: NetSettings) -> None:
+async def bootstrap(chosen: NetSettings) -> None:
     async with Pool(chosen) as pool:
         assert (await pool.ask(None, MetadataRequest([]))).brokers
         require_share_groups(await pool.connection(None))
@@ -90,8 +90,8 @@ async def refusal(chosen: NetSettings, kind: type[Exception] = AuthenticationFai
 
 @pytest.mark.parametrize("mechanism", SASL_MECHANISMS)
 async def test_sasl(secure: Cluster, mechanism: str) -> None:
-    await get_in(settings(secure, Listener.SASL_PLAINTEXT, **user(mechanism)))
-    await get_in(settings(secure, Listener.SASL_TLS, **user(mechanism), **believed(secure)))
+    await bootstrap(settings(secure, Listener.SASL_PLAINTEXT, **user(mechanism)))
+    await bootstrap(settings(secure, Listener.SASL_TLS, **user(mechanism), **believed(secure)))
     text = await refusal(settings(secure, Listener.SASL_PLAINTEXT, **user(mechanism, "not-it")))
     assert f"{mechanism} as {USER.name} was refused" in text
     assert "not-it" not in text
@@ -99,7 +99,9 @@ async def test_sasl(secure: Cluster, mechanism: str) -> None:
 
 async def test_tokens(secure: Cluster) -> None:
     bearer: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER"}
-    await get_in(settings(secure, Listener.SASL_PLAINTEXT, token=lambda: unsecured_token("alice"), **bearer))
+    await bootstrap(
+        settings(secure, Listener.SASL_PLAINTEXT, token=lambda: unsecured_token("alice"), **bearer)
+    )
     text = await refusal(
         settings(secure, Listener.SASL_PLAINTEXT, token=lambda: unsecured_token("alice", -60), **bearer)
     )
@@ -138,13 +140,13 @@ async def test_a_mechanism_that_the_broker_does_not_offer(secure: Cluster) -> No
 
 async def test_tls(secure: Cluster, tmp_path: Path) -> None:
     for host in ("127.0.0.1", "localhost"):
-        await get_in(settings(secure, Listener.TLS, host, **believed(secure)))
+        await bootstrap(settings(secure, Listener.TLS, host, **believed(secure)))
     stranger = Authority(tmp_path)
     text = await refusal(settings(secure, Listener.TLS, tls=True, ca_file=stranger.certificate))
     assert "isn't signed by an authority that we trust" in text
     text = await refusal(settings(secure, Listener.TLS, "127.1", **believed(secure)))
     assert "is for another name" in text
-    await get_in(settings(secure, Listener.TLS, "127.1", check_hostname=False, **believed(secure)))
+    await bootstrap(settings(secure, Listener.TLS, "127.1", check_hostname=False, **believed(secure)))
 
 
 async def test_mutual_tls(secure: Cluster, tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ async def test_mutual_tls(secure: Cluster, tmp_path: Path) -> None:
         own: dict[str, Any] = {"cert_file": pair.certificate, "key_file": pair.key}
         chosen = settings(secure, Listener.MUTUAL_TLS, **own, **believed(secure))
         if is_let_in:
-            await get_in(chosen)
+            await bootstrap(chosen)
         else:
             assert "refused our side of TLS" in await refusal(chosen)
     assert "cert_file" in await refusal(settings(secure, Listener.MUTUAL_TLS, **believed(secure)))

@@ -29,18 +29,18 @@ def test_what_is_stored_is_what_was_acknowledged(
     for number in range(2 * _RECORDS):
         producer.send(topic, b"%d" % number, partition=number % 2)
     producer.close()
-    books = settle(kafka, topic, group)
+    partition_acks = settle(kafka, topic, group)
     (described,) = ask(kafka, "groups", "describe", group)
     offsets = {one["partition"]: one for one in described["offsets"]}
     forms = ask(kafka, "state", group, "--topic", topic)
     assert [form["partition"] for form in forms] == [0, 1]
     for form in forms:
-        check(form, offsets[form["partition"]], books[form["partition"]])
+        check(form, offsets[form["partition"]], partition_acks[form["partition"]])
 
 
 def settle(kafka: Cluster | Broker, topic: str, group: str) -> dict[int, dict[int, str]]:
     """Words by offset and partition. Of what was released some comes again and is accepted, some is left so."""
-    books: dict[int, dict[int, str]] = {0: {}, 1: {}}
+    partition_acks: dict[int, dict[int, str]] = {0: {}, 1: {}}
     options: dict[str, Any] = {"acknowledgement": "explicit", "acquire": "records", "max_records": 40}
     can_renew = not kafka.release.startswith("4.1")
     with sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic], **options) as consumer:
@@ -50,17 +50,17 @@ def settle(kafka: Cluster | Broker, topic: str, group: str) -> dict[int, dict[in
                 record.renew()
                 assert set(consumer.commit().values()) == {None}
             word = _WORDS[record.offset % 5] if not record.redelivered else "accept"
-            books[record.partition][record.offset] = word
+            partition_acks[record.partition][record.offset] = word
             if word == "release" and record.offset > _READ // 2:
                 last.append(record)  # it would come again at once
             else:
                 getattr(record, word)()
-            if sum(map(len, books.values())) >= 2 * _READ:
+            if sum(map(len, partition_acks.values())) >= 2 * _READ:
                 break
         for record in last:
             record.release()
         assert set(consumer.commit().values()) == {None}
-    return books
+    return partition_acks
 
 
 def check(form: dict[str, Any], described: dict[str, Any], words: dict[int, str]) -> None:

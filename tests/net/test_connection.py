@@ -207,10 +207,10 @@ async def test_the_end_of_the_stream_fails_every_ask_and_is_told_once() -> None:
             await connection.ask(MetadataRequest([]))
         await connection.wait_closed()
         assert [type(error) for error in told] == [ConnectionLost]
-        assert connection.why_closed is told[0]
+        assert connection.close_reason is told[0]
         assert not connection.is_closed_by_us
         connection.on_closed(told.append)
-        assert told == [connection.why_closed] * 2
+        assert told == [connection.close_reason] * 2
 
 
 async def test_hung_up_on_at_the_first_request() -> None:
@@ -372,12 +372,12 @@ async def test_alone_on_the_connection() -> None:
     ):
         tasks.start_soon(ask, "before")
         await anyio.wait_all_tasks_blocked()
-        async with connection.alone() as alone:
+        async with connection.exclusive() as exclusive:
             tasks.start_soon(ask, "meanwhile")
             await anyio.wait_all_tasks_blocked()
             for number in range(3):
-                await alone(FindCoordinatorRequest(key=str(number)), version=2)
-        async with connection.alone():
+                await exclusive(FindCoordinatorRequest(key=str(number)), version=2)
+        async with connection.exclusive():
             tasks.start_soon(too_late)
             await timed_out.wait()
     assert seen == ["before", "0", "1", "2", "meanwhile"]
@@ -483,10 +483,10 @@ async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() 
 async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection:
-        async with connection.alone() as alone:
+        async with connection.exclusive() as exclusive:
             assert not connection.is_free
             waiting = send(connection, coordinator("0"), until(3, heard))
-            assert (await alone(coordinator("alone"))).host == "alone"
+            assert (await exclusive(coordinator("exclusive"))).host == "exclusive"
             assert not heard
         await connection.wait_for_reply(waiting)
     assert heard == ["0", "1", "2", "3"]
@@ -515,10 +515,10 @@ async def test_a_conversation_waits_while_somebody_is_alone_on_the_connection() 
     async with talking(script) as connection, anyio.create_task_group() as tasks:
         tasks.start_soon(converse, connection, coordinator("0"), until(1, []))
         await anyio.wait_all_tasks_blocked()
-        async with connection.alone() as alone:
+        async with connection.exclusive() as exclusive:
             go.set()
-            assert (await alone(coordinator("alone"))).host == "alone"
-    assert seen == ["0", "alone", "1"]
+            assert (await exclusive(coordinator("exclusive"))).host == "exclusive"
+    assert seen == ["0", "exclusive", "1"]
 
 
 async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:

@@ -11,7 +11,7 @@ import pytest
 from anyio.abc import ByteStream
 
 from kshare.errors import ConnectionLost, RequestTimedOut
-from kshare.net.outage import AFTER_S, EVERY_S, Outage
+from kshare.net.outage_log import AFTER_S, LOG_INTERVAL_S, Outage
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.messages import MetadataRequest
@@ -33,7 +33,7 @@ async def why_not(chosen: NetSettings) -> str:
     with anyio.fail_after(DEADLINE_S):
         async with Pool(chosen) as pool:
             with pytest.raises(ConnectionLost) as caught:
-                await pool.get_in()
+                await pool.bootstrap()
     return str(caught.value)
 
 
@@ -73,7 +73,7 @@ async def test_a_broker_that_answers_versions_only_is_left_for_the_next() -> Non
         for _ in range(8):
             with anyio.fail_after(DEADLINE_S):
                 async with Pool(many(first, second, request_timeout=1.0)) as pool:
-                    connection = await pool.get_in()
+                    connection = await pool.bootstrap()
                     assert connection.peer == "{}:{}".format(*second)
 
 
@@ -82,7 +82,7 @@ async def test_brokers_that_all_answer_versions_only() -> None:
         with anyio.fail_after(DEADLINE_S):
             async with Pool(many(first, second, request_timeout=1.0)) as pool:
                 with pytest.raises(RequestTimedOut) as caught:
-                    await pool.get_in()
+                    await pool.bootstrap()
     for host, port in (first, second):
         assert f"{host}:{port} didn't answer MetadataRequest within" in str(caught.value)
 
@@ -191,7 +191,7 @@ def test_an_outage_is_told_once_in_a_while() -> None:
     )
     assert outage.on_failure("refused", 11.0 + AFTER_S) is None
     assert outage.is_on
-    told = outage.on_failure("no answer", 10.0 + AFTER_S + EVERY_S)
+    told = outage.on_failure("no answer", 10.0 + AFTER_S + LOG_INTERVAL_S)
     assert told == "broker:9092 has been out of reach for 33 s, after 4 attempts: no answer; trying again"
     assert outage.on_success(50.0) == "broker:9092 can be reached again after 40 s and 4 failed attempts"
     assert not outage.is_on
@@ -201,7 +201,7 @@ def test_an_outage_is_told_once_in_a_while() -> None:
 async def test_an_outage_is_in_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.net.outage.AFTER_S", 0.05)
+    monkeypatch.setattr("kshare.net.outage_log.AFTER_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     async with Pool(settings(("127.0.0.1", port), backoff_min=0.05)) as pool:

@@ -16,13 +16,13 @@ from kshare.net.tcp import TcpStream
 class Narrow:
     """Takes so many bytes at once, and all of them from who waits."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, buffer: int) -> None:
+        self.buffer = buffer
         self.sent = b""
 
     def send_now(self, item: bytes | memoryview) -> memoryview:
-        taken = min(self.room, len(item))
-        self.room -= taken
+        taken = min(self.buffer, len(item))
+        self.buffer -= taken
         self.sent += bytes(item[:taken])
         return memoryview(item)[taken:]
 
@@ -31,8 +31,8 @@ class Narrow:
         self.sent += bytes(item)
 
 
-def made(room: int) -> tuple[Narrow, Outbox]:
-    stream = Narrow(room)
+def made(buffer: int) -> tuple[Narrow, Outbox]:
+    stream = Narrow(buffer)
     return stream, Outbox(cast("TcpStream", stream))
 
 
@@ -52,7 +52,7 @@ async def test_what_does_not_leave_at_once_leaves_behind_what_was_put_before() -
     outbox.put(b"def")
     assert stream.sent == b"abcde"
     assert not outbox.is_free
-    stream.room = 100
+    stream.buffer = 100
     outbox.put(b"ghi")
     assert stream.sent == b"abcde", "not into the middle of another"
     await finish(outbox)
@@ -68,13 +68,13 @@ async def test_only_what_has_not_begun_to_leave_can_be_taken_back() -> None:
     outbox.put(b"abc")
     outbox.put(b"def")
     outbox.put(b"ghi")
-    assert not outbox.take_back(b"abc")
-    assert outbox.take_back(b"def")
-    assert not outbox.take_back(b"def")
+    assert not outbox.withdraw(b"abc")
+    assert outbox.withdraw(b"def")
+    assert not outbox.withdraw(b"def")
     await finish(outbox)
     assert stream.sent == b"abcghi"
-    assert not outbox.take_back(b"abc")
-    assert not outbox.is_half_way(b"abc")
+    assert not outbox.withdraw(b"abc")
+    assert not outbox.is_partly_sent(b"abc")
 
 
 def test_while_it_is_reserved_others_wait() -> None:
@@ -84,7 +84,7 @@ def test_while_it_is_reserved_others_wait() -> None:
     outbox.put(b"later ")
     outbox.put(b"never")
     outbox.put(b"now ", is_reserved=True)
-    assert outbox.take_back(b"never")
+    assert outbox.withdraw(b"never")
     assert stream.sent == b"now "
     outbox.release()
     assert stream.sent == b"now later "
@@ -94,13 +94,13 @@ def test_while_it_is_reserved_others_wait() -> None:
 @pytest.mark.anyio
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 40), st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8))
-async def test_every_frame_leaves_whole_and_in_order(room: int, frames: list[tuple[bool, bool]]) -> None:
-    stream, outbox = made(room)
+async def test_every_frame_leaves_whole_and_in_order(buffer: int, frames: list[tuple[bool, bool]]) -> None:
+    stream, outbox = made(buffer)
     left = b""
     for number, (is_taken_back, pauses) in enumerate(frames):
         frame = b"%03d " % number
         outbox.put(frame)
-        if not (is_taken_back and outbox.take_back(frame)):
+        if not (is_taken_back and outbox.withdraw(frame)):
             left += frame
         if pauses:
             await finish(outbox)

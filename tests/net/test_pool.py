@@ -254,7 +254,7 @@ async def test_disowned_addresses_are_left_for_those_that_the_user_gave() -> Non
         pool.learn({2: (*second, None)})
         assert await name_of(pool, 2) == "second"
         old = await pool.connection(2)
-        pool.start_anew()
+        pool.rebootstrap()
         assert not old.is_open
         assert await name_of(pool, None) == "first"
         with pytest.raises(ConnectionLost, match="address of node 2 isn't known"):

@@ -27,10 +27,10 @@ class Reader:
         self._stream = stream
 
     def read(self) -> None:
-        room = memoryview(bytearray(3))
-        count = self._stream.receive_now(room)
+        buffer = memoryview(bytearray(3))
+        count = self._stream.receive_now(buffer)
         if count is not None:
-            self.got += room[:count]
+            self.got += buffer[:count]
             self.has_come.set()
             self.has_come = anyio.Event()  # what is called may use anyio as tasks do
             assert anyio.current_time() > 0
@@ -117,19 +117,19 @@ class Hoard(TcpStream):
 
     held = b""
 
-    def receive_now(self, room: memoryview) -> int | None:
+    def receive_now(self, buffer: memoryview) -> int | None:
         if not self.held:
             whole = memoryview(bytearray(100))
             count = super().receive_now(whole)
             if count is None:
                 return None
             self.held = bytes(whole[:count])
-        part, self.held = self.held[: len(room)], self.held[len(room) :]
-        room[: len(part)] = part
+        part, self.held = self.held[: len(buffer)], self.held[len(buffer) :]
+        buffer[: len(part)] = part
         return len(part)
 
     @property
-    def holds_back(self) -> bool:
+    def has_buffered_bytes(self) -> bool:
         return bool(self.held)
 
 

@@ -262,7 +262,7 @@ async def test_silent_anew() -> None:
     ):
         with anyio.fail_after(20):
             await connection.wait_closed()
-        assert "timed out" in str(connection.why_closed)
+        assert "timed out" in str(connection.close_reason)
 
 
 async def test_cancelled_at_each_await_nothing_is_left() -> None:

@@ -190,29 +190,29 @@ async def test_who_waits_for_much_is_woken_by_all_of_it_and_by_little_afterwards
 ) -> None:
     """What has been said about how much to wait for must not outlive the wait."""
     stream, peer = pair
-    room = memoryview(bytearray(60_000))
-    part = len(room) // 3
+    buffer = memoryview(bytearray(60_000))
+    part = len(buffer) // 3
 
     async def filled() -> None:
         at = wakes = 0
-        assert stream.receive_now(room) is None
-        while at < len(room):
-            stream.wake_at(len(room) - at)
+        assert stream.receive_now(buffer) is None
+        while at < len(buffer):
+            stream.set_read_threshold(len(buffer) - at)
             await anyio.wait_readable(stream.socket)
             wakes += 1
-            at += stream.receive_now(room[at:]) or 0
+            at += stream.receive_now(buffer[at:]) or 0
         assert wakes == 1 or sys.platform != "linux", "elsewhere every part wakes"
 
     async def woken_by_little() -> None:
-        stream.wake_at(1)
+        stream.set_read_threshold(1)
         await anyio.wait_readable(stream.socket)
-        assert stream.receive_now(room) == 1
+        assert stream.receive_now(buffer) == 1
 
     async def woken_by_the_end() -> None:
-        stream.wake_at(len(room))
+        stream.set_read_threshold(len(buffer))
         await anyio.wait_readable(stream.socket)
         with pytest.raises(anyio.EndOfStream):
-            stream.receive_now(room)
+            stream.receive_now(buffer)
 
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
@@ -221,12 +221,12 @@ async def test_who_waits_for_much_is_woken_by_all_of_it_and_by_little_afterwards
                 await anyio.wait_all_tasks_blocked()
                 await anyio.sleep(0.02)
                 peer.sendall(b"x" * part)
-        assert room == b"x" * len(room)
+        assert buffer == b"x" * len(buffer)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(woken_by_little)
             await anyio.wait_all_tasks_blocked()
             peer.sendall(b"y")
-        assert room[0] == ord("y")
+        assert buffer[0] == ord("y")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(woken_by_the_end)
             await anyio.wait_all_tasks_blocked()

@@ -123,17 +123,17 @@ async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetc
 
 async def test_rule_8_requests_follow_one_another_whatever_is_decided_when() -> None:
     broker = Strict(500)
-    async with running(broker, most=20) as rig:
+    async with running(broker, max_records=20) as rig:
         await accept_all(rig, broker)
     assert set(broker.states) == {ACCEPTED}
-    epochs = [request.share_session_epoch for request in broker.requests]
-    assert epochs == [*range(len(epochs) - 1), -1]
+    leader_epochs = [request.share_session_epoch for request in broker.requests]
+    assert leader_epochs == [*range(len(leader_epochs) - 1), -1]
 
 
 async def test_rule_7_a_batch_that_stays_broken_neither_spins_nor_vanishes() -> None:
     """It is released, loudly; the records around it come; the broker's limit of deliveries is its end."""
     broker = Damaging(30, broken=range(10, 20))
-    async with running(broker, most=10) as rig:
+    async with running(broker, max_records=10) as rig:
         seen = await accept_all(rig, broker)
     assert set(seen) == set(range(30)) - set(broker.broken)
     assert {broker.states[offset] for offset in broker.broken} == {ARCHIVED}
@@ -143,7 +143,7 @@ async def test_rule_7_a_batch_that_stays_broken_neither_spins_nor_vanishes() -> 
 
 async def test_rule_7_a_batch_that_came_broken_once_comes_whole_the_next_time() -> None:
     broker = Damaging(30, broken=range(10, 20), times=1)
-    async with running(broker, most=10) as rig:
+    async with running(broker, max_records=10) as rig:
         seen = await accept_all(rig, broker)
     assert set(seen) == set(range(30))
 
@@ -158,12 +158,12 @@ class Damaging(TinyBroker):
         self.broken = broken
         self._times = times
 
-    def _acquire(self, most: int) -> Any:
+    def _acquire(self, max_records: int) -> Any:
         for offset, count in enumerate(self.deliveries):
             if count >= self.LIMIT and self.states[offset] == "available":
                 self.states[offset] = ARCHIVED
         before = list(self.deliveries)
-        data = super()._acquire(most)
+        data = super()._acquire(max_records)
         hit = [o for o in self.broken if before[o] < self.deliveries[o] <= self._times]
         if hit:
             damaged = bytearray(data.records)

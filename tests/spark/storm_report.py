@@ -61,7 +61,7 @@ _KEYS: dict[Section, int] = {"spark": 4, "driven": 2}
 """So many first columns say which kind of run it was."""
 
 
-def tell(section: Section, cells: Sequence[str]) -> None:
+def report(section: Section, cells: Sequence[str]) -> None:
     assert len(cells) == len(_COLUMNS[section])
     rows = {each: _rows(each) for each in _COLUMNS}
     rows[section][tuple(cells[: _KEYS[section]])] = list(cells)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kshare.admin.log_reading import Piece
+from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header
 from kshare.protocol.record_builder import BatchBuilder
@@ -24,14 +24,14 @@ def batch(first: int, last: int) -> bytearray:
     return builder.build()
 
 
-def piece(*spans: tuple[int, int], moved: dict[int, int] | None = None) -> Piece:
+def fetch(*spans: tuple[int, int], moved: dict[int, int] | None = None) -> FetchedBatches:
     """Batches of these offsets; those that begin where `moved` says have another base offset."""
     data = bytearray()
     for span in spans:
         one = batch(*span)
         struct.pack_into(">q", one, 0, (moved or {}).get(span[0], span[0]))
         data += one
-    return Piece(data, [], 0, 100)
+    return FetchedBatches(data, [], 0, 100)
 
 
 def at(offset: int, most: int = 2) -> list[tuple[int, int]]:
@@ -39,7 +39,7 @@ def at(offset: int, most: int = 2) -> list[tuple[int, int]]:
     return [span for span in LOG if span[1] >= offset][:most]
 
 
-def read(cursor: Cursor, found: Piece) -> list[tuple[int, bytes | None]]:
+def read(cursor: Cursor, found: FetchedBatches) -> list[tuple[int, bytes | None]]:
     return [
         (record.offset, record.value)
         for one, ranges in cursor.take(found)
@@ -57,7 +57,7 @@ def test_everything_is_read_once_and_holes_are_passed_over(most: int) -> None:
     found: list[tuple[int, bytes | None]] = []
     for _ in range(40):
         if not cursor.is_done:
-            found += read(cursor, piece(*at(cursor.offset, most)))
+            found += read(cursor, fetch(*at(cursor.offset, most)))
     assert found == all_of((2, 7), (12, 14), (20, 27))
 
 
@@ -78,7 +78,7 @@ def test_a_base_offset_with_a_flipped_bit_hides_no_record(
                 if cursor.is_done:
                     break
                 moved = {hit[0]: hit[0] ^ 1 << bit} if number == turn else None
-                found += read(cursor, piece(*at(cursor.offset, most), moved=moved))
+                found += read(cursor, fetch(*at(cursor.offset, most), moved=moved))
         except CorruptBatchError:
             continue
         assert [offset for offset, _ in found] == [offset for offset, _ in wanted], (hit, bit)
@@ -86,20 +86,20 @@ def test_a_base_offset_with_a_flipped_bit_hides_no_record(
 
 def test_a_batch_that_leads_beyond_all_ranges_is_asked_for_again() -> None:
     cursor = Cursor([(10, 14, 1)])
-    moved = piece((10, 14), moved={10: 10 + 2**40})
+    moved = fetch((10, 14), moved={10: 10 + 2**40})
     assert read(cursor, moved) == []
     assert (cursor.is_done, cursor.offset) == (False, 10)
-    assert read(cursor, piece((10, 14))) == all_of((10, 14))
+    assert read(cursor, fetch((10, 14))) == all_of((10, 14))
 
 
 def test_batches_that_contradict_each_other_fail_the_task() -> None:
     for moved in ({0: 3}, {5: 4}, {5: 0}, {10: 6}):
         with pytest.raises(CorruptBatchError, match="the one in front of it"):
-            read(Cursor([(0, 14, 1)]), piece((0, 4), (5, 9), (10, 14), moved=moved))
+            read(Cursor([(0, 14, 1)]), fetch((0, 4), (5, 9), (10, 14), moved=moved))
     cursor = Cursor([(0, 14, 1)])
-    read(cursor, piece((0, 4), (5, 9)))
+    read(cursor, fetch((0, 4), (5, 9)))
     with pytest.raises(CorruptBatchError, match="one before it went to 9"):
-        read(cursor, piece((10, 14), moved={10: 8}))
+        read(cursor, fetch((10, 14), moved={10: 8}))
 
 
 def test_a_batch_that_is_passed_over_says_truly_where_it_ends() -> None:
@@ -107,12 +107,12 @@ def test_a_batch_that_is_passed_over_says_truly_where_it_ends() -> None:
     lying = batch(5, 9)
     struct.pack_into(">i", lying, record_header.CHECKSUM_BEHIND + 2, 9)
     with pytest.raises(CorruptBatchError, match="checksum"):
-        read(Cursor([(0, 4, 1), (12, 14, 1)]), Piece(batch(0, 4) + lying, [], 0, 100))
+        read(Cursor([(0, 4, 1), (12, 14, 1)]), FetchedBatches(batch(0, 4) + lying, [], 0, 100))
 
 
 def test_a_broken_batch_between_the_ranges_is_nobodys_business() -> None:
     broken = batch(5, 9)
     broken[-1] ^= 1
     cursor = Cursor([(0, 4, 1), (10, 14, 1)])
-    found = read(cursor, Piece(batch(0, 4) + broken + batch(10, 14), [], 0, 100))
+    found = read(cursor, FetchedBatches(batch(0, 4) + broken + batch(10, 14), [], 0, 100))
     assert found == all_of((0, 4), (10, 14))

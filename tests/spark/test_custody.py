@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kshare.engine.reporter import Reporter
 from kshare.spark.custody import Custody, Verdict
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.options import Settle
 from kshare.spark.range_holdings import RangeHoldings
-from kshare.spark.ranges import Range, Token, TokenError
-from kshare.spark.spans import Span
-from kshare.state.leases import LeaseKeeper
+from kshare.spark.ranges import RecordRange, Token, TokenError
+from kshare.state.lease_timers import LeaseTimers
 from tests.fakes.spark_model import PARTITIONS, Record, World
 
 pytestmark = pytest.mark.lengthy
@@ -221,29 +221,29 @@ def started(settle: Settle = "sink", *, by_row: bool = False) -> Custody:
 
 def test_a_released_row_comes_again_and_its_neighbours_do_not() -> None:
     custody = started(by_row=True)
-    custody.acquired("orders", Span(ORDERS, 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     token = custody.plan(100)
     assert token is not None
     custody.read(Token(), token, is_logged=True)
-    assert custody.settle_rows(Span(ORDERS, 3, 4), "release") == 2
-    assert custody.settle_rows(Span(ORDERS, 4, 4), "reject") == 1
+    assert custody.settle_rows(PartitionRange(ORDERS, 3, 4), "release") == 2
+    assert custody.settle_rows(PartitionRange(ORDERS, 4, 4), "reject") == 1
     decisions = custody.complete(token)
-    assert decisions.release == [Span(ORDERS, 3, 3)]
-    assert decisions.reject == [Span(ORDERS, 4, 4)]
-    assert decisions.accept == [Span(ORDERS, 0, 2), Span(ORDERS, 5, 9)]
-    again = custody.acquired("orders", Span(ORDERS, 2, 3), 2)
-    assert again.accept == [Span(ORDERS, 2, 2)]
+    assert decisions.release == [PartitionRange(ORDERS, 3, 3)]
+    assert decisions.reject == [PartitionRange(ORDERS, 4, 4)]
+    assert decisions.accept == [PartitionRange(ORDERS, 0, 2), PartitionRange(ORDERS, 5, 9)]
+    again = custody.acquired("orders", PartitionRange(ORDERS, 2, 3), 2)
+    assert again.accept == [PartitionRange(ORDERS, 2, 2)]
     assert custody.fresh == 1
 
 
 def test_what_is_confirmed_is_in_no_later_token() -> None:
     custody = started()
-    custody.acquired("orders", Span(ORDERS, 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     first = custody.plan(100)
     assert first is not None
     custody.complete(first)
-    custody.confirmed(Span(ORDERS, 0, 4))
-    custody.acquired("orders", Span(ORDERS, 10, 19), 1)
+    custody.confirmed(PartitionRange(ORDERS, 0, 4))
+    custody.acquired("orders", PartitionRange(ORDERS, 10, 19), 1)
     second = custody.plan(100)
     assert second is not None
     assert [(one.first, one.last) for one in second.owed] == [(5, 9)]
@@ -254,8 +254,8 @@ def test_what_is_confirmed_is_in_no_later_token() -> None:
 
 def test_a_limit_cuts_and_the_rest_is_next() -> None:
     custody = started()
-    custody.acquired("orders", Span(ORDERS, 0, 9), 1)
-    custody.acquired("orders", Span(ORDERS, 10, 14), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 10, 14), 1)
     token = custody.plan(12)
     assert token is not None
     assert [(one.first, one.last) for one in token.acquired] == [(0, 11)]
@@ -265,8 +265,8 @@ def test_a_limit_cuts_and_the_rest_is_next() -> None:
 def test_nothing_beyond_the_end_is_emitted() -> None:
     custody = started()
     custody.limit_to({("orders", 0): 6})
-    assert not custody.acquired("orders", Span(ORDERS, 0, 9), 1)
-    assert not custody.acquired("orders", Span(PARTITIONS[1], 0, 9), 1)
+    assert not custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
+    assert not custody.acquired("orders", PartitionRange(PARTITIONS[1], 0, 9), 1)
     token = custody.plan(100)
     assert token is not None
     assert [(one.first, one.last) for one in token.acquired] == [(0, 5)]
@@ -275,18 +275,18 @@ def test_nothing_beyond_the_end_is_emitted() -> None:
 
 def test_a_plan_that_was_never_logged_goes_back() -> None:
     custody = started()
-    custody.acquired("orders", Span(ORDERS, 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     assert custody.plan(100) is not None
-    assert custody.complete(Token()).release == [Span(ORDERS, 0, 9)]
-    assert not custody.acquired("orders", Span(ORDERS, 0, 9), 2)
+    assert custody.complete(Token()).release == [PartitionRange(ORDERS, 0, 9)]
+    assert not custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 2)
     assert custody.fresh == 10
 
 
 def test_rows_settled_otherwise_before_a_crash_are_emitted_again_and_not_lost() -> None:
     custody = Custody(by_row=True)
-    ranges = (Range("orders", str(UUID(bytes=ORDERS[0])), 0, 0, 9),)
+    ranges = (RecordRange("orders", str(UUID(bytes=ORDERS[0])), 0, 0, 9),)
     custody.complete(Token(1, acquired=ranges, is_settled_by_row=True))
-    assert not custody.acquired("orders", Span(ORDERS, 3, 3), 2)
+    assert not custody.acquired("orders", PartitionRange(ORDERS, 3, 3), 2)
     assert custody.fresh == 1
 
 
@@ -299,16 +299,16 @@ def test_one_checkpoint_is_for_one_query() -> None:
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])
 def test_a_deleted_topic_is_owed_no_more(settle: Settle) -> None:
     custody = Custody(settle)
-    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-    holdings = RangeHoldings(custody, keeper=keeper, clock=lambda: 0.0, reporter=Reporter())
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
     custody.names[ORDERS[0]] = "orders"
     custody.complete(Token())
-    custody.acquired("orders", Span(ORDERS, 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     token = custody.plan(100)
     assert token is not None
     assert token.acquired[0].topic_id == str(UUID(bytes=ORDERS[0]))
     custody.complete(token)
-    custody.acquired("orders", Span(ORDERS, 10, 19), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 10, 19), 1)
     in_flight = custody.plan(100)
     assert in_flight is not None
     holdings.on_topic_gone(ORDERS[0])

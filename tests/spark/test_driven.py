@@ -14,7 +14,7 @@ import pytest
 from kshare.errors import ConnectionLost, KshareError
 from kshare.spark import range_member
 from kshare.spark.ranges import Token
-from kshare.spark.settling import _ask, _whose, meeting_place, stretches
+from kshare.spark.settling import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.splitting import RangePartition
 from kshare.sync import ShareConsumer
 from kshare.testing import Broker
@@ -286,11 +286,11 @@ def test_rows_settled_otherwise(query: DrivenQuery) -> None:
 
     def judge(step: str, batch: int) -> None:
         if (step, batch) == ("written", 0):
-            path = _whose(stretches([(query.topic, 0, 3), (query.topic, 0, 4)]), None)
+            path = _runner_of(row_ranges([(query.topic, 0, 3), (query.topic, 0, 4)]), None)
             assert path is not None
             assert _ask(path, {"verdict": "reject", "rows": {query.topic: {"0": [[3, 4]]}}})["rows"] == 2
             assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
-            assert _whose(stretches([(query.topic, 0, 99)]), None) is None
+            assert _runner_of(row_ranges([(query.topic, 0, 99)]), None) is None
 
     query.at = judge
     told = query.run(settleRows="true")
@@ -301,7 +301,7 @@ def test_rows_settled_otherwise(query: DrivenQuery) -> None:
 
 def test_stretches_of_rows() -> None:
     rows = [("a", 1, 5), ("a", 0, 2), ("a", 0, 1), ("b", 0, 9), ("a", 0, 4)]
-    assert stretches(rows) == {"a": {"0": [[1, 2], [4, 4]], "1": [[5, 5]]}, "b": {"0": [[9, 9]]}}
+    assert row_ranges(rows) == {"a": {"0": [[1, 2], [4, 4]], "1": [[5, 5]]}, "b": {"0": [[9, 9]]}}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -311,7 +311,7 @@ def test_released_rows_come_again_after_a_crash_too(query: DrivenQuery, is_known
 
     def judge(step: str, batch: int) -> None:
         if (step, batch) == ("written", 0):
-            path = _whose(stretches([(query.topic, 0, 7)]), None)
+            path = _runner_of(row_ranges([(query.topic, 0, 7)]), None)
             assert path is not None
             assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
         if (step, batch) == ("committed", 0):
@@ -323,7 +323,7 @@ def test_released_rows_come_again_after_a_crash_too(query: DrivenQuery, is_known
     query.at = lambda step, batch: None
     if not is_known:
         member = json.loads(query.offset_log[0])["member"]
-        (meeting_place() / f"{member}.verdicts").unlink()
+        (socket_folder() / f"{member}.verdicts").unlink()
     query.run(settleRows="true")
     again = [(0, 7)] if is_known else [(0, at) for at in range(20)]
     assert sorted(query.written) == sorted([(0, at) for at in range(20)] + again)

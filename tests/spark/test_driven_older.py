@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshare.spark.settling import _ask, _whose, stretches
+from kshare.spark.settling import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, OlderDrivenQuery, Stop
 
@@ -101,7 +101,7 @@ def test_released_rows_come_again_after_a_crash(query: OlderDrivenQuery) -> None
 
     def judge(step: str, batch: int) -> None:
         if (step, batch) == ("written", 0):
-            path = _whose(stretches([(query.topic, 0, 7)]), query.group)
+            path = _runner_of(row_ranges([(query.topic, 0, 7)]), query.group)
             assert path is not None
             assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
         if (step, batch) == ("committed", 0):

@@ -16,17 +16,17 @@ def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path, named: str)
     folder = tmp_path / "userFiles"
     folder.mkdir()
     watch = DriverWatch(folder / named)
-    assert watch.what_happened() is None
+    assert watch.reason_to_stop() is None
     folder.rmdir()
-    assert watch.what_happened() == "its SparkContext was stopped"
+    assert watch.reason_to_stop() == "its SparkContext was stopped"
 
 
 def test_a_folder_that_never_was_says_nothing(tmp_path: Path) -> None:
-    assert DriverWatch(tmp_path / "nowhere" / "at all").what_happened() is None
-    assert DriverWatch().what_happened() is None
+    assert DriverWatch(tmp_path / "nowhere" / "at all").reason_to_stop() is None
+    assert DriverWatch().reason_to_stop() is None
 
 
 def test_whose_parent_changes_is_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = DriverWatch()
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    assert watch.what_happened() == "the driver is gone"
+    assert watch.reason_to_stop() == "the driver is gone"

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Token
 from kshare.spark.source import ShareStreamReader
-from kshare.spark.spans import Span
 from kshare.state.acks import PartitionAcks
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.testing import Broker
 from tests.spark.driven import DrivenQuery
 
@@ -74,8 +74,10 @@ class Stage:
         self.custody = Custody()
         self.custody.complete(Token())
         self.clock = Clock()
-        keeper = LeaseKeeper(can_renew=True, longest_s=1000.0)
-        self.holdings = RangeHoldings(self.custody, keeper=keeper, clock=self.clock, reporter=Reporter())
+        lease_timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
+        self.holdings = RangeHoldings(
+            self.custody, lease_timers=lease_timers, clock=self.clock, reporter=Reporter()
+        )
         self.acks = PartitionAcks(ORDERS)
 
     def acquire(self, first: int, last: int, count: int = 1) -> None:
@@ -100,8 +102,8 @@ def test_a_row_that_was_released_and_came_again_is_not_lost_with_its_older_lease
     stage.acquire(0, 99)
     token = stage.custody.plan(50)
     assert token is not None
-    stage.custody.settle_rows(Span(ORDERS, 5, 5), "release")
-    stage.holdings.carry_out(stage.custody.complete(token))
+    stage.custody.settle_rows(PartitionRange(ORDERS, 5, 5), "release")
+    stage.holdings.apply(stage.custody.complete(token))
     stage.acks.take(renewals=False)
     stage.holdings.book.on_outcomes(stage.acks.on_answer(0))
     stage.clock.now = 20.0

@@ -45,7 +45,7 @@ def driver(rig: Rig, folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def tell(process: subprocess.Popen[str]) -> None:
+def report(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
@@ -68,10 +68,10 @@ def test_spark_stop_without_query_stop_and_then_sigterm(patient_broker: Broker, 
     rig = Rig(ELSEWHERE, patient_broker, tmp_path)
     with driver(rig, tmp_path) as process:
         runner = running(rig, process)
-        tell(process)
+        report(process)
         nothing_is_left(rig, runner)
         assert process.poll() is None, "the JVM and its driver live on"
-        tell(process)
+        report(process)
         runner = running(rig, process)
         process.terminate()
         process.wait(60)

@@ -69,7 +69,7 @@ class Restarts:
         found: dict[str, str] = json.loads(line)
         return found
 
-    def tell(self, command: str) -> None:
+    def report(self, command: str) -> None:
         assert self.ask(command) == {"error": ""}
 
     def ask(self, command: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Restarts:
         return self.answer()
 
     def stop(self) -> None:
-        self.tell("stop")
+        self.report("stop")
 
     def kill_runner(self) -> None:
         """Nobody leaves the group; then the query is stopped, unless a trigger that met no runner has ended it."""
@@ -115,18 +115,18 @@ def test_each_row_is_once_in_the_sink(orders_broker: Broker, tmp_path: Path, rel
     query.produce()
     with query.driver():
         for end in (query.stop, query.kill_runner, query.stop):
-            query.tell(RARELY)
+            query.report(RARELY)
             query.all_is_committed()
             end()
             query.expect()
             query.produce()
         (tmp_path / "hold").touch()
-        query.tell(RARELY)
+        query.report(RARELY)
         query.all_is_written()
     (tmp_path / "hold").unlink()
     query.produce()
     with query.driver():
-        query.tell("start")
+        query.report("start")
         query.all_is_committed()
         eventually(lambda: query.rig.lag() == 0, "all is acknowledged")
     query.expect()

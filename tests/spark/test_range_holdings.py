@@ -5,11 +5,11 @@ from __future__ import annotations
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody, Decisions
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import Token
-from kshare.spark.spans import Span
 from kshare.state.acks import PartitionAcks
-from kshare.state.leases import LeaseKeeper
+from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 
 ORDERS = (b"o" * 16, 0)
@@ -19,8 +19,8 @@ def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -
     """A row that one micro-batch released, while the next has others that were acquired along with it."""
     custody = Custody()
     custody.complete(Token())
-    keeper = LeaseKeeper(can_renew=True, longest_s=100.0)
-    holdings = RangeHoldings(custody, keeper=keeper, clock=lambda: 0.0, reporter=Reporter())
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
     acks = PartitionAcks(ORDERS)
 
     def acquire(first: int, last: int, count: int) -> None:
@@ -28,12 +28,15 @@ def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -
         holdings.book.acquire("orders", acks, data, 30.0, 0.0)
 
     acquire(0, 99, 1)
-    holdings.carry_out(
-        Decisions(accept=[Span(ORDERS, 0, 4), Span(ORDERS, 6, 49)], release=[Span(ORDERS, 5, 5)])
+    holdings.apply(
+        Decisions(
+            accept=[PartitionRange(ORDERS, 0, 4), PartitionRange(ORDERS, 6, 49)],
+            release=[PartitionRange(ORDERS, 5, 5)],
+        )
     )
     acks.take(renewals=False)
     holdings.book.on_outcomes(acks.on_answer(0))
     acquire(5, 5, 2)
     acquire(100, 109, 1)
-    holdings.carry_out(Decisions(accept=[Span(ORDERS, 50, 104)]))
+    holdings.apply(Decisions(accept=[PartitionRange(ORDERS, 50, 104)]))
     assert acks.take(renewals=False) == [AckRange(50, 99, b"\x01"), AckRange(100, 104, b"\x01")]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.spark.ranges import Range, Token, TokenError
+from kshare.spark.ranges import RecordRange, Token, TokenError
 
 ORDERS = str(UUID(int=7))
 REFUNDS = str(UUID(int=8))
 
 
 @st.composite
-def ranges(draw: st.DrawFn) -> tuple[Range, ...]:
+def ranges(draw: st.DrawFn) -> tuple[RecordRange, ...]:
     found = []
     for topic, topic_id in (("orders", ORDERS), ("refunds", REFUNDS)):
         for partition in range(draw(st.integers(0, 3))):
@@ -25,13 +25,13 @@ def ranges(draw: st.DrawFn) -> tuple[Range, ...]:
             for gap, size in draw(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=4)):
                 first = at + gap
                 at = first + size
-                found.append(Range(topic, topic_id, partition, first, at - 1, draw(st.integers(1, 5))))
+                found.append(RecordRange(topic, topic_id, partition, first, at - 1, draw(st.integers(1, 5))))
     return tuple(found)
 
 
 @given(st.integers(0, 2**40), ranges(), ranges(), st.booleans())
 def test_a_token_survives_spark(
-    batch: int, acquired: tuple[Range, ...], owed: tuple[Range, ...], by_row: bool
+    batch: int, acquired: tuple[RecordRange, ...], owed: tuple[RecordRange, ...], by_row: bool
 ) -> None:
     token = Token(batch, acquired, owed, by_row, "AAECAwQFBgcICQoLDA0ODw", "shipping")
     text = json.dumps(token.to_json())
@@ -41,7 +41,9 @@ def test_a_token_survives_spark(
 
 
 def test_a_range_costs_a_few_bytes() -> None:
-    many = tuple(Range("orders", ORDERS, 0, first, first + 499, 1) for first in range(0, 1_000_000, 500))
+    many = tuple(
+        RecordRange("orders", ORDERS, 0, first, first + 499, 1) for first in range(0, 1_000_000, 500)
+    )
     assert len(json.dumps(Token(1, many).to_json())) / len(many) < 20
 
 

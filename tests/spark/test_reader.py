@@ -16,8 +16,8 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ApiVersionsRequest, FetchRequest
 from kshare.spark.connections import close_connections
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import Range
-from kshare.spark.reader import DataLoss, read_ranges
+from kshare.spark.ranges import RecordRange
+from kshare.spark.reader import DataLoss, read_arrow
 from kshare.testing import Broker
 
 
@@ -46,10 +46,10 @@ def fill(broker: Broker, topic: str, partitions: int, batches: int, size: int) -
             )
 
 
-def ranges(broker: Broker, topic: str, *spans: tuple[int, int, int]) -> list[Range]:
+def ranges(broker: Broker, topic: str, *spans: tuple[int, int, int]) -> list[RecordRange]:
     """Partition, first and last offset; the delivery count is the first offset, so that it is known again."""
     return [
-        Range(topic, topic_id(broker, topic), partition, first, last, first + 1)
+        RecordRange(topic, topic_id(broker, topic), partition, first, last, first + 1)
         for partition, first, last in spans
     ]
 
@@ -70,7 +70,7 @@ def test_exactly_the_ranges_are_read(broker: Broker) -> None:
     fill(broker, "exact", 3, batches=8, size=10)
     spans = [(0, 3, 3), (0, 5, 24), (0, 71, 79), (1, 0, 79), (2, 30, 39)]
     wanted = ranges(broker, "exact", *spans)
-    found = rows(read_ranges(options(broker, deliveryCount="true"), wanted[::-1]))
+    found = rows(read_arrow(options(broker, deliveryCount="true"), wanted[::-1]))
     assert [(row["partition"], row["offset"]) for row in found] == expected(spans)
     assert all(row["value"] == b"%d" % row["offset"] and row["topic"] == "exact" for row in found)
     for one in wanted:
@@ -80,12 +80,12 @@ def test_exactly_the_ranges_are_read(broker: Broker) -> None:
 
 
 def test_nothing_to_read(broker: Broker) -> None:
-    assert list(read_ranges(options(broker), [])) == []
+    assert list(read_arrow(options(broker), [])) == []
 
 
 def test_batches_of_columns_are_large_and_many(broker: Broker) -> None:
     fill(broker, "large", 1, batches=30, size=1000)
-    found = list(read_ranges(options(broker), ranges(broker, "large", (0, 500, 29_499))))
+    found = list(read_arrow(options(broker), ranges(broker, "large", (0, 500, 29_499))))
     assert [one.num_rows for one in found] == [10_500, 10_000, 8_500]
 
 
@@ -93,7 +93,7 @@ def test_columns_are_those_of_sparks_kafka_source(broker: Broker) -> None:
     broker.create_topic("columns", 1)
     broker.produce("columns", [b"v", None], key=b"k", headers=[("h", b"1"), ("n", None)])
     broker.produce("columns", [b"w"])
-    found = list(read_ranges(options(broker, includeHeaders="true"), ranges(broker, "columns", (0, 0, 2))))
+    found = list(read_arrow(options(broker, includeHeaders="true"), ranges(broker, "columns", (0, 0, 2))))
     assert [field.name for field in found[0].schema] == [
         *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     ]
@@ -106,7 +106,7 @@ def test_columns_are_those_of_sparks_kafka_source(broker: Broker) -> None:
 def test_leaders_move_and_connections_break_under_way(broker: Broker) -> None:
     fill(broker, "moving", 2, batches=60, size=400)
     spans = [(0, 7, 23_990), (1, 0, 23_999)]
-    reading = read_ranges(options(broker), ranges(broker, "moving", *spans))
+    reading = read_arrow(options(broker), ranges(broker, "moving", *spans))
     found = [next(reading)]
     for number, batch in enumerate(reading):
         found.append(batch)
@@ -118,11 +118,11 @@ def test_leaders_move_and_connections_break_under_way(broker: Broker) -> None:
 def test_connections_outlive_a_task(broker: Broker) -> None:
     fill(broker, "kept", 1, batches=1, size=5)
     wanted = ranges(broker, "kept", (0, 0, 4))
-    assert len(rows(read_ranges(options(broker), wanted))) == 5
+    assert len(rows(read_arrow(options(broker), wanted))) == 5
 
     handshakes = broker.faults.add(ApiVersionsRequest, times=None)
     try:
-        assert len(rows(read_ranges(options(broker), wanted))) == 5
+        assert len(rows(read_arrow(options(broker), wanted))) == 5
     finally:
         handshakes.stop()
     assert handshakes.hits == 0
@@ -137,9 +137,9 @@ def test_records_gone_by_retention_fail_the_task_or_are_left_out(
     with pytest.raises(
         DataLoss, match=r"gone\[0\]: offsets 2 to 4, 6 to 19 \(17 in all\) are gone.*begins at 20"
     ):
-        list(read_ranges(options(broker), wanted))
+        list(read_arrow(options(broker), wanted))
     with caplog.at_level(logging.WARNING, "kshare.spark"):
-        found = places(read_ranges(options(broker, failOnDataLoss="false"), wanted))
+        found = places(read_arrow(options(broker, failOnDataLoss="false"), wanted))
     assert found == expected([(0, 20, 33)])
     assert "going on without them" in caplog.text
 
@@ -148,7 +148,7 @@ def test_a_batch_that_the_log_begins_within_is_cut_there(broker: Broker) -> None
     fill(broker, "within", 1, batches=4, size=10)
     wanted = ranges(broker, "within", (0, 2, 4), (0, 6, 33))
     broker.call(lambda: broker.state.cluster.partition("within", 0).log.delete_before(17))
-    found = list(read_ranges(options(broker, failOnDataLoss="false", deliveryCount="true"), wanted))
+    found = list(read_arrow(options(broker, failOnDataLoss="false", deliveryCount="true"), wanted))
     assert places(iter(found)) == expected([(0, 17, 33)])
     assert {row["deliveryCount"] for row in rows(iter(found))} == {7}
 
@@ -159,14 +159,14 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker)
     broker.delete_topic("again")
     fill(broker, "again", 1, batches=1, size=10)
     with pytest.raises(DataLoss, match="the topic was deleted"):
-        list(read_ranges(options(broker), wanted))
-    assert list(read_ranges(options(broker, failOnDataLoss="false"), wanted)) == []
+        list(read_arrow(options(broker), wanted))
+    assert list(read_arrow(options(broker, failOnDataLoss="false"), wanted)) == []
 
 
 def test_an_offset_that_never_was_is_lost(broker: Broker) -> None:
     fill(broker, "short", 1, batches=1, size=10)
     with pytest.raises(DataLoss, match=r"offsets 15 to 20 \(6 in all\) are gone: the log ends at 10"):
-        list(read_ranges(options(broker), ranges(broker, "short", (0, 15, 20))))
+        list(read_arrow(options(broker), ranges(broker, "short", (0, 15, 20))))
 
 
 def test_what_brokers_refuse_is_said_with_where(broker: Broker) -> None:
@@ -176,16 +176,16 @@ def test_what_brokers_refuse_is_said_with_where(broker: Broker) -> None:
     with pytest.raises(
         KshareError, match=r"can't read refused\[0\] at offset 0: .*TOPIC_AUTHORIZATION_FAILED"
     ):
-        list(read_ranges(options(broker), wanted))
+        list(read_arrow(options(broker), wanted))
     broker.faults.add(FetchRequest, change=corrupt_records)
     with pytest.raises(KshareError, match=r"can't read refused\[0\] at offset 10: .*checksum"):
-        list(read_ranges(options(broker), wanted))
-    assert len(rows(read_ranges(options(broker), wanted))) == 10
+        list(read_arrow(options(broker), wanted))
+    assert len(rows(read_arrow(options(broker), wanted))) == 10
 
 
 def test_a_generator_that_is_left_leaves_nothing_under_way(broker: Broker) -> None:
     fill(broker, "left", 1, batches=30, size=1000)
-    reading = read_ranges(options(broker), ranges(broker, "left", (0, 0, 29_999)))
+    reading = read_arrow(options(broker), ranges(broker, "left", (0, 0, 29_999)))
     assert next(reading).num_rows == 10_000
     assert isinstance(reading, Generator)
     reading.close()

@@ -46,7 +46,7 @@ def test_a_storm(tmp_path: Path, where: str, master: str, settle: Settle, group:
         )
         storm.rage()
         verdict = judge(storm)
-    tell(storm, verdict)
+    report(storm, verdict)
     assert not verdict.failures
     assert not verdict.lost
     assert not verdict.twice
@@ -54,8 +54,8 @@ def test_a_storm(tmp_path: Path, where: str, master: str, settle: Settle, group:
     assert not verdict.doubled_after_confirmed
 
 
-def tell(storm: Storm, verdict: Verdict) -> None:
+def report(storm: Storm, verdict: Verdict) -> None:
     group = "the query alone" if storm.is_alone else IN_COMPANY
     count = f"{verdict.total:,}" + ("" if storm.is_alone else f", {verdict.by_another:,} by the other")
     which = [f"{storm.place.name}, 3 nodes", f"`{storm.master}`", storm.settle, group]
-    storm_report.tell("spark", [*which, count, *verdict.cells()])
+    storm_report.report("spark", [*which, count, *verdict.cells()])

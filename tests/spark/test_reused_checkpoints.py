@@ -10,7 +10,7 @@ import pytest
 
 from kshare.errors import KshareError
 from kshare.spark import range_member
-from kshare.spark.settling import _ask, _whose, stretches
+from kshare.spark.settling import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
 
@@ -155,7 +155,7 @@ def test_rows_that_were_released_come_again_though_their_batch_was_asked_for_twi
 
 
 def settle(query: DrivenQuery, verdict: str, offset: int) -> None:
-    rows = stretches([(query.topic, 0, offset)])
-    path = _whose(rows, query.group)
+    rows = row_ranges([(query.topic, 0, offset)])
+    path = _runner_of(rows, query.group)
     assert path is not None
     assert _ask(path, {"verdict": verdict, "rows": rows})["rows"] == 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.spark.ranges import Range
+from kshare.spark.ranges import RecordRange
 from kshare.spark.splitting import split
 
 IDS = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002")
 
 
-def one(partition: int, first: int, last: int, topic: int = 0) -> Range:
-    return Range(f"t{topic}", IDS[topic], partition, first, last)
+def one(partition: int, first: int, last: int, topic: int = 0) -> RecordRange:
+    return RecordRange(f"t{topic}", IDS[topic], partition, first, last)
 
 
 def test_one_task_a_partition() -> None:
@@ -44,7 +44,7 @@ def test_every_record_goes_into_one_task(parts: list[tuple[int, int, int]], want
     assert all(tasks)
     assert all(len({each.partition for each in task}) == 1 for task in tasks)
 
-    def offsets(given: list[Range]) -> list[tuple[int, int]]:
+    def offsets(given: list[RecordRange]) -> list[tuple[int, int]]:
         return [(each.partition, offset) for each in given for offset in range(each.first, each.last + 1)]
 
     assert sorted(offsets([each for task in tasks for each in task])) == sorted(offsets(ranges))

@@ -160,7 +160,7 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
             storm.others = company.done
             with company.at_work():
                 storm.rage(LIVES // 2, strike)
-        storm_report.tell(
+        storm_report.report(
             "driven", storm.row(f"embedded, 3 nodes{'' if is_alone else ', in company'}", total)
         )
         storm.judge(total)
@@ -217,5 +217,5 @@ def test_three_real_brokers(tmp_path: Path, release: str, settle: Settle) -> Non
 
         storm = Storm(cluster.bootstrap, tmp_path, settle, seed=11)
         storm.rage(LIVES // 2, strike)
-        storm_report.tell("driven", storm.row(f"Kafka {release}, 3 nodes", total))
+        storm_report.report("driven", storm.row(f"Kafka {release}, 3 nodes", total))
         storm.judge(total)

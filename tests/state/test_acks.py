@@ -9,8 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.acks import Outcome, PartitionAcks
-from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SETTLED, Lease, Tally
+from kshare.state.acks import AckOutcome, PartitionAcks
+from kshare.state.lease import (
+    ACCEPT,
+    GAP,
+    HELD,
+    LOST,
+    REJECT,
+    RELEASE,
+    RENEW,
+    SETTLED,
+    Lease,
+    UndecidedCounter,
+)
 from kshare.state.session import AckRange
 from tests.fakes.acknowledged import Broker, P, acks
 
@@ -85,7 +96,7 @@ def test_what_the_broker_gives_again_is_lost_to_the_older_lease_and_nothing_else
     for offset, kind in ((0, ACCEPT), (3, ACCEPT), (4, REJECT), (6, RENEW)):
         lease.decide(offset, kind)
     again = Lease(P, 2, 7, 2)
-    refused = Outcome(P, (AckRange(3, 4, bytes([ACCEPT, REJECT])),), ErrorCode.INVALID_RECORD_STATE)
+    refused = AckOutcome(P, (AckRange(3, 4, bytes([ACCEPT, REJECT])),), ErrorCode.INVALID_RECORD_STATE)
     assert book.add(again) == (6, [refused])
     assert not lease.decide(5, ACCEPT)
     assert (lease.count(LOST), lease.undecided) == (6, 3)
@@ -218,9 +229,9 @@ def test_silence_leaves_the_outcome_open() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
-    assert book.on_silence() == [Outcome(P, tuple(ranges), 0, is_open=True)]
+    assert book.on_no_response() == [AckOutcome(P, tuple(ranges), 0, is_open=True)]
     assert lease.count(LOST) == 10
-    assert book.on_silence() == []
+    assert book.on_no_response() == []
 
 
 def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
@@ -232,8 +243,8 @@ def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
     book.take(renewals=False)
     held.decide(22, REJECT)
     assert book.lose() == [
-        Outcome(P, (AckRange(10, 19, b"\x01"),), 0, is_open=True),
-        Outcome(P, (AckRange(22, 22, b"\x03"),), ErrorCode.SHARE_SESSION_NOT_FOUND),
+        AckOutcome(P, (AckRange(10, 19, b"\x01"),), 0, is_open=True),
+        AckOutcome(P, (AckRange(22, 22, b"\x03"),), ErrorCode.SHARE_SESSION_NOT_FOUND),
     ]
     assert [lease.count(LOST) for lease in (settled, sent, held)] == [0, 10, 10]
     assert not held.decide(25, ACCEPT)
@@ -244,7 +255,7 @@ def test_lost_leases_are_left_out() -> None:
     late.deadline, good.deadline = 5.0, 15.0
     late.decide_held(ACCEPT)
     good.decide_held(ACCEPT)
-    refused = Outcome(P, (AckRange(0, 9, b"\x01" * 10),), ErrorCode.INVALID_RECORD_STATE)
+    refused = AckOutcome(P, (AckRange(0, 9, b"\x01" * 10),), ErrorCode.INVALID_RECORD_STATE)
     assert book.expire(now=5.0) == ([late], [refused])
     assert book.take(renewals=False) == [AckRange(10, 19, b"\x01")]
     assert not late.decide(3, ACCEPT)
@@ -274,7 +285,7 @@ def test_rule_10_a_refusal_for_good_ends_at_once_with_its_reason(error: ErrorCod
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
-    assert book.on_answer(error) == [Outcome(P, tuple(ranges), error)]
+    assert book.on_answer(error) == [AckOutcome(P, tuple(ranges), error)]
     assert lease.count(LOST) == 10
     assert not book.has_decided
 
@@ -323,7 +334,7 @@ def test_salvage_settles_every_good_record_and_blames_only_the_lost(
 
 def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch() -> None:
     book = PartitionAcks(P)
-    lease = Lease(P, 10, 29, 1, epochs=[(0, 14, 7), (15, 40, 8)])
+    lease = Lease(P, 10, 29, 1, leader_epochs=[(0, 14, 7), (15, 40, 8)])
     book.add(lease)
     for offset in (10, 11, 13):
         lease.decide(offset, ACCEPT)
@@ -336,27 +347,27 @@ def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch
 
 def test_the_tally_counts_what_is_undecided_and_rings_once_when_it_is_few() -> None:
     rung: list[int] = []
-    tally = Tally(lambda: rung.append(tally.undecided))
-    one, other = (Lease(P, first, first + 9, 1, tally=tally) for first in (0, 10))
-    assert tally.undecided == 20
-    tally.ring_at(5)
-    tally.ring_at(17)
+    counter = UndecidedCounter(lambda: rung.append(counter.undecided))
+    one, other = (Lease(P, first, first + 9, 1, counter=counter) for first in (0, 10))
+    assert counter.undecided == 20
+    counter.notify_at(5)
+    counter.notify_at(17)
     for offset in range(4):
         one.decide(offset, ACCEPT)
-    assert (tally.undecided, rung) == (16, [17])
+    assert (counter.undecided, rung) == (16, [17])
     one.decide(0, RENEW)
-    assert (tally.undecided, rung) == (17, [17, 17])
-    tally.ring_at(0)
+    assert (counter.undecided, rung) == (17, [17, 17])
+    counter.notify_at(0)
     other.decide_held(RELEASE)
     one.decide_held(ACCEPT)
-    assert (tally.undecided, rung) == (0, [17, 17, 0])
+    assert (counter.undecided, rung) == (0, [17, 17, 0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from("dtcurslx"))))
 def test_the_tally_is_always_the_leases_sum(steps: list[tuple[int, int, str]]) -> None:
-    tally = Tally(lambda: None)
+    counter = UndecidedCounter(lambda: None)
     book = PartitionAcks(P)
-    leases = [Lease(P, 0, 4, 1, tally=tally), Lease(P, 5, 9, 1, tally=tally)]
+    leases = [Lease(P, 0, 4, 1, counter=counter), Lease(P, 5, 9, 1, counter=counter)]
     for lease in leases:
         book.add(lease)
     for offset, kind, what in steps:
@@ -373,10 +384,10 @@ def test_the_tally_is_always_the_leases_sum(steps: list[tuple[int, int, str]]) -
             case "r":
                 lease.decide_held(kind)
             case "s":
-                book.on_silence()
+                book.on_no_response()
             case "l":
                 lease.lose()
             case "x":
                 lease.deadline = 1.0
                 book.expire(2.0)
-        assert tally.undecided == sum(lease.undecided for lease in leases)
+        assert counter.undecided == sum(lease.undecided for lease in leases)

@@ -17,11 +17,18 @@ from kshare.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint
-from kshare.state.cluster import USUAL_FRESHNESS, ClusterView, Event, Node, Rebootstrap, TopicGone
+from kshare.state.cluster import (
+    DEFAULT_REFRESH_TIMES,
+    BrokerNode,
+    ClusterEvent,
+    ClusterView,
+    Rebootstrap,
+    TopicDeleted,
+)
 from kshare.state.session import Leader
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
-GRACE, MAX_AGE = USUAL_FRESHNESS.grace, USUAL_FRESHNESS.max_age
+GRACE, MAX_AGE = DEFAULT_REFRESH_TIMES.grace, DEFAULT_REFRESH_TIMES.max_age
 Leaders = dict[int, tuple[int, int]]
 
 
@@ -55,7 +62,7 @@ class Desk:
         assert not request.allow_auto_topic_creation
         return request
 
-    def hear(self, *topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> list[Event]:
+    def hear(self, *topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> list[ClusterEvent]:
         """Ask when it is due, get this answer."""
         return self.view.on_metadata(self.asked(), told(*topics, nodes=nodes), self.now)
 
@@ -100,7 +107,7 @@ def test_wanted_names_are_asked_for_and_everything_about_them_is_known_after() -
     view = desk.view
     assert (view.id_of("orders"), view.name_of(A), view.partitions_of(A)) == (A, "orders", [0, 1])
     assert (desk.leader(A, 0), desk.leader(A, 1), desk.leader(A, 2)) == ((1, 5), (2, 6), None)
-    assert view.nodes == {1: Node("host1", 9001, "r"), 2: Node("host2", 9002, "r")}
+    assert view.nodes == {1: BrokerNode("host1", 9001, "r"), 2: BrokerNode("host2", 9002, "r")}
     assert view.cluster_id == "cluster"
 
 
@@ -282,7 +289,7 @@ def test_a_leader_named_with_its_address_can_be_followed_at_once() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)], [NodeEndpoint(3, "host3", 9003, None)])
     assert desk.leader() == (3, 7)
-    assert desk.view.nodes[3] == Node("host3", 9003, None)
+    assert desk.view.nodes[3] == BrokerNode("host3", 9003, None)
     assert desk.is_calm
 
 
@@ -348,10 +355,10 @@ def test_rule_11_a_new_partition_in_an_assignment_is_asked_for_until_a_broker_kn
 def test_rule_10_a_recreated_topic_ends_the_old_one() -> None:
     desk = knowing()
     desk.now += MAX_AGE
-    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
     view = desk.view
     assert (view.id_of("orders"), view.name_of(B), view.name_of(A)) == (B, "orders", None)
-    assert view.gone_topics == {A}
+    assert view.deleted_topics == {A}
     assert desk.leader(A) is None
     assert desk.leader(B) == (1, 0)
 
@@ -365,20 +372,20 @@ def test_a_recreated_topic_is_found_by_the_refusal_of_the_old_id() -> None:
     assert desk.hear(unknown_id(A)) == []
     assert desk.asked().topics == by_name("orders")
     desk.view.on_no_answer()
-    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
 
 
 def test_a_deleted_topic_is_gone_when_the_grace_has_passed() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [])
-    start, events = desk.now, list[Event]()
+    start, events = desk.now, list[ClusterEvent]()
     while not events and desk.now < start + 60:
         request = desk.asked()
         is_by_id = (request.topics or [])[0].name is None
         answer = unknown_id(A) if is_by_id else unknown_name("orders")
         events = desk.view.on_metadata(request, told(answer), desk.now)
         assert events or desk.view.name_of(A) == "orders"
-    assert events == [TopicGone(A, "orders")]
+    assert events == [TopicDeleted(A, "orders")]
     assert GRACE <= desk.now - start < GRACE + 2
     assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert desk.leader() is None
@@ -386,13 +393,13 @@ def test_a_deleted_topic_is_gone_when_the_grace_has_passed() -> None:
 
 def test_an_assigned_id_that_no_broker_ever_explains_is_gone_in_the_end() -> None:
     desk = knowing(A, B)
-    start, events = desk.now, list[Event]()
+    start, events = desk.now, list[ClusterEvent]()
     while not events and desk.now < start + 60:
         request = desk.asked()
         is_by_id = (request.topics or [])[0].name is None
         answer = unknown_id(B) if is_by_id else topic("orders", A, {0: (1, 5), 1: (2, 6)})
         events = desk.view.on_metadata(request, told(answer), desk.now)
-    assert events == [TopicGone(B, None)]
+    assert events == [TopicDeleted(B, None)]
     assert desk.view.missing_ids == frozenset()
 
 
@@ -414,22 +421,22 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
     desk.view.want(["orders", "bills"], {B: [0]})
     assert desk.hear(topic("orders", A, {0: (1, 5)}), unknown_name("bills")) == []
     assert desk.view.id_of("orders") == B
-    assert desk.view.gone_topics == {A}
+    assert desk.view.deleted_topics == {A}
 
 
 def test_a_topic_buried_by_mistake_comes_back_while_it_is_assigned() -> None:
     desk = knowing()
     desk.now += MAX_AGE
-    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicGone(A, "orders")]
+    assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
     buried_at = desk.now
     assert desk.asked().topics == by_name("orders")
     assert desk.now - buried_at <= 2 * GRACE
     desk.view.on_no_answer()
-    assert desk.hear(topic("orders", A, {0: (1, 5)})) == [TopicGone(B, "orders")]
+    assert desk.hear(topic("orders", A, {0: (1, 5)})) == [TopicDeleted(B, "orders")]
     assert desk.leader(A) == (1, 5)
     desk.now += MAX_AGE
     desk.hear(topic("orders", A, {0: (1, 5)}))
-    assert desk.view.gone_topics == frozenset()
+    assert desk.view.deleted_topics == frozenset()
     assert desk.is_calm
 
 
@@ -532,6 +539,6 @@ def test_whatever_brokers_say_asking_never_stops_never_floods_and_ends_well(fate
             break
     assert desk.leader() == (1, 3)
     assert desk.is_calm
-    assert A not in desk.view.gone_topics
+    assert A not in desk.view.deleted_topics
     for early, late in zip(asked_at, asked_at[6:], strict=False):
         assert late - early > 1

@@ -9,7 +9,7 @@ import pytest
 from kshare.protocol import record_header
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Buffer
-from kshare.state.coverage import LARGEST_RANGE, Coverage, Finding, wrong_ranges
+from kshare.state.coverage import LARGEST_RANGE, Coverage, RangeContents, wrong_ranges
 from tests.helpers.batch_bytes import recheck
 
 
@@ -28,23 +28,23 @@ def run(first: int, last: int) -> bytearray:
     return batch(*range(first, last + 1))
 
 
-def of(records: Buffer, first: int, last: int, delivery_count: int = 1) -> Finding:
+def of(records: Buffer, first: int, last: int, delivery_count: int = 1) -> RangeContents:
     return Coverage(records, [(first, last)]).of(first, last, delivery_count)
 
 
-def offsets(found: Finding) -> list[int]:
+def offsets(found: RangeContents) -> list[int]:
     return [one.base_offset for one in found.batches]
 
 
 def test_where_every_offset_has_a_record_nothing_is_said() -> None:
     found = of(run(0, 4) + run(5, 9), 0, 9)
-    assert (offsets(found), found.gaps, found.doubtful, found.why) == ([0, 5], [], [], None)
+    assert (offsets(found), found.gaps, found.unverified, found.why) == ([0, 5], [], [], None)
 
 
 def test_what_compaction_removed_within_a_batch_and_between_two_is_a_gap() -> None:
     found = of(batch(0, 1, 4, last=6) + run(10, 12) + batch(20, base=18), 0, 20)
     assert found.gaps == [(2, 3), (5, 6), (7, 9), (13, 17), (18, 19)]
-    assert found.doubtful == []
+    assert found.unverified == []
 
 
 def test_gaps_between_two_ranges_that_were_acquired_belong_to_whichever_has_them() -> None:
@@ -55,22 +55,22 @@ def test_gaps_between_two_ranges_that_were_acquired_belong_to_whichever_has_them
 
 def test_a_control_batch_is_a_gap() -> None:
     found = of(run(0, 1) + batch(2, is_control=True), 0, 2)
-    assert (found.gaps, found.doubtful) == ([(2, 2)], [])
+    assert (found.gaps, found.unverified) == ([(2, 2)], [])
 
 
 def test_what_no_batch_brackets_is_doubtful() -> None:
     found = of(run(10, 14), 8, 19)
-    assert (offsets(found), found.gaps, found.doubtful) == ([10], [], [(8, 9), (15, 19)])
+    assert (offsets(found), found.gaps, found.unverified) == ([10], [], [(8, 9), (15, 19)])
     assert found.why is not None
     assert "from offset 10 to 14" in found.why
     assert not found.is_damaged
     found = of(b"", 0, 3)
-    assert (found.doubtful, found.why) == ([(0, 3)], "the response has no batch")
+    assert (found.unverified, found.why) == ([(0, 3)], "the response has no batch")
 
 
 def test_a_batch_that_is_cut_off_is_doubtful() -> None:
     found = of(run(0, 4) + run(5, 9)[:-1], 0, 9)
-    assert (offsets(found), found.gaps, found.doubtful) == ([0], [], [(5, 9)])
+    assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 9)])
     assert found.is_damaged
     assert "left over after the last whole batch" in str(found.why)
 
@@ -78,7 +78,7 @@ def test_a_batch_that_is_cut_off_is_doubtful() -> None:
 def test_bytes_left_over_behind_all_that_was_acquired_are_how_brokers_fill_an_answer() -> None:
     """Measured on 4.1.2, 4.3.1 and 4.4.0: where an answer has one whole batch, the next may be there in part."""
     found = of(run(0, 4) + run(5, 9)[:21], 0, 4)
-    assert (offsets(found), found.doubtful, found.why) == ([0], [], None)
+    assert (offsets(found), found.unverified, found.why) == ([0], [], None)
 
 
 def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
@@ -86,7 +86,7 @@ def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
     broken[-1] ^= 1
     found = of(run(0, 4) + broken + run(20, 24), 0, 24)
     assert (offsets(found), found.gaps) == ([0, 20], [])
-    assert found.doubtful == [(5, 9), (10, 12), (13, 19)]
+    assert found.unverified == [(5, 9), (10, 12), (13, 19)]
     assert "checksum" in str(found.why)
     assert found.is_damaged
 
@@ -95,7 +95,7 @@ def test_behind_a_header_that_can_not_be_nothing_is_known() -> None:
     strange = run(5, 9)
     strange[record_header.MAGIC_AT] = 7
     found = of(run(0, 4) + strange + run(10, 14), 0, 14)
-    assert (offsets(found), found.gaps, found.doubtful) == ([0], [], [(5, 14)])
+    assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 14)])
     assert "format 7" in str(found.why)
 
 
@@ -106,7 +106,7 @@ def test_behind_a_header_that_can_not_be_nothing_is_known() -> None:
 )
 def test_where_batches_contradict_each_other_none_is_trusted(records: bytes) -> None:
     found = of(records, 0, 9)
-    assert (found.batches, found.gaps, found.doubtful) == ([], [], [(0, 9)])
+    assert (found.batches, found.gaps, found.unverified) == ([], [], [(0, 9)])
     assert found.is_damaged
     assert "begins before" in str(found.why)
 
@@ -117,7 +117,7 @@ def test_offsets_below_zero_or_beyond_all_numbers_are_out_of_order() -> None:
         struct.pack_into(">q", damaged, 0, base)
         struct.pack_into(">i", damaged, record_header.CHECKSUM_BEHIND + 2, delta)
         recheck(damaged)
-        assert of(damaged, 0, 4).doubtful == [(0, 4)]
+        assert of(damaged, 0, 4).unverified == [(0, 4)]
 
 
 def test_a_batch_beside_a_hole_must_end_where_its_header_says() -> None:
@@ -128,7 +128,7 @@ def test_a_batch_beside_a_hole_must_end_where_its_header_says() -> None:
     recheck(lying)
     found = of(lying + run(5, 9), 0, 9)
     assert (offsets(found), found.gaps) == ([5], [])
-    assert found.doubtful == [(0, 2), (3, 4)]
+    assert found.unverified == [(0, 2), (3, 4)]
 
 
 def test_more_records_than_offsets_can_not_be() -> None:
@@ -136,7 +136,7 @@ def test_more_records_than_offsets_can_not_be() -> None:
     struct.pack_into(">i", lying, record_header.CHECKSUM_BEHIND + 2, 2)
     recheck(lying)
     found = of(lying, 0, 4)
-    assert (found.batches, found.gaps, found.doubtful) == ([], [], [(0, 2), (3, 4)])
+    assert (found.batches, found.gaps, found.unverified) == ([], [], [(0, 2), (3, 4)])
     assert "5 records in 3 offsets" in str(found.why)
 
 
@@ -158,34 +158,34 @@ def test_a_single_batch_that_moved_is_given_back(records: bytes, first: int, las
     found = of(records, first, last)
     assert found.gaps == []
     assert found.batches == []
-    assert sum(end - start + 1 for start, end in found.doubtful) == last - first + 1
+    assert sum(end - start + 1 for start, end in found.unverified) == last - first + 1
 
 
 def test_the_last_batch_moved_up_takes_no_gap_with_it() -> None:
     found = of(run(0, 4) + moved(run(5, 9), 7), 0, 9)
-    assert (offsets(found), found.gaps, found.doubtful) == ([0], [], [(5, 6), (7, 9)])
+    assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 6), (7, 9)])
     found = of(run(0, 4) + moved(run(5, 9), 2**40), 0, 9)
-    assert (offsets(found), found.gaps, found.doubtful) == ([0], [], [(5, 9)])
+    assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 9)])
 
 
 def test_the_first_batch_moved_down_takes_no_gap_with_it() -> None:
     found = of(moved(run(8, 11), 6) + run(12, 15), 8, 15)
-    assert (offsets(found), found.gaps, found.doubtful) == ([12], [], [(8, 9), (10, 11)])
+    assert (offsets(found), found.gaps, found.unverified) == ([12], [], [(8, 9), (10, 11)])
 
 
 def test_what_seems_to_have_moved_is_handed_out_when_it_comes_again_and_its_hole_is_no_gap() -> None:
     """A part of a batch was acquired, and compaction removed the next: it must not be given back for ever."""
     records = run(6, 9) + run(12, 15)
     first, second = (of(records, 8, 15, count) for count in (1, 2))
-    assert (offsets(first), first.gaps, first.doubtful) == ([12], [], [(8, 9), (10, 11)])
-    assert (offsets(second), second.gaps, second.doubtful) == ([6, 12], [], [(10, 11)])
+    assert (offsets(first), first.gaps, first.unverified) == ([12], [], [(8, 9), (10, 11)])
+    assert (offsets(second), second.gaps, second.unverified) == ([6, 12], [], [(10, 11)])
     assert not second.is_damaged
 
 
 def test_part_of_a_batch_may_be_acquired() -> None:
     """Record-limit mode: nothing is missing, so nothing is said."""
     found = of(run(0, 9) + run(10, 19), 5, 12)
-    assert (offsets(found), found.gaps, found.doubtful) == ([0, 10], [], [])
+    assert (offsets(found), found.gaps, found.unverified) == ([0, 10], [], [])
 
 
 def test_ranges_that_no_broker_gives_are_named() -> None:

@@ -7,7 +7,19 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.state.lease import ACCEPT, GAP, HELD, LOST, REJECT, RELEASE, RENEW, SENT, SETTLED, Lease, Tally
+from kshare.state.lease import (
+    ACCEPT,
+    GAP,
+    HELD,
+    LOST,
+    REJECT,
+    RELEASE,
+    RENEW,
+    SENT,
+    SETTLED,
+    Lease,
+    UndecidedCounter,
+)
 
 P = (b"t" * 16, 0)
 SENT_ACCEPT = SENT | ACCEPT
@@ -69,13 +81,13 @@ def test_what_is_sent_is_one_type_where_all_are_the_same() -> None:
 
 def test_a_stretch_is_decided_where_it_is_still_held() -> None:
     rings: list[int] = []
-    tally = Tally(lambda: rings.append(1))
-    lease = Lease(P, 10, 15, 1, tally=tally)
+    counter = UndecidedCounter(lambda: rings.append(1))
+    lease = Lease(P, 10, 15, 1, counter=counter)
     lease.decide(11, REJECT)
     lease.decide(12, RENEW)
-    tally.ring_at(2)
+    counter.notify_at(2)
     lease.decide_held_within(5, 13, ACCEPT)
     assert lease.states == bytes([ACCEPT, REJECT, ACCEPT, ACCEPT, HELD, HELD])
-    assert (tally.undecided, rings[-1]) == (2, 1)
+    assert (counter.undecided, rings[-1]) == (2, 1)
     lease.decide_held_within(16, 20, ACCEPT)
-    assert tally.undecided == 2
+    assert counter.undecided == 2

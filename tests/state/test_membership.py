@@ -18,16 +18,16 @@ from kshare.protocol.messages.share_group_heartbeat_response import (
     TopicPartitions,
 )
 from kshare.state.membership import (
-    USUAL_PACE,
-    Assigned,
+    DEFAULT_HEARTBEAT_TIMES,
+    AssignmentChanged,
     Coordinator,
-    Event,
     Failed,
     GroupFull,
     Joined,
-    Lost,
     Membership,
-    State,
+    MembershipEvent,
+    MembershipLost,
+    MembershipState,
 )
 
 A, B = b"a" * 16, b"b" * 16
@@ -48,14 +48,14 @@ class Desk:
         self.now = 1000.0
 
     @property
-    def state(self) -> State:
+    def state(self) -> MembershipState:
         return self.member.state
 
     @property
-    def trouble(self) -> BrokerError | None:
-        return self.member.trouble
+    def last_error(self) -> BrokerError | None:
+        return self.member.last_error
 
-    def find(self, error: int = 0) -> list[Event]:
+    def find(self, error: int = 0) -> list[MembershipEvent]:
         request = self.member.find_coordinator(self.now)
         assert request is not None
         assert (request.coordinator_keys, request.key_type) == (["group"], 0)
@@ -69,7 +69,7 @@ class Desk:
         assert (request.group_id, request.member_id) == ("group", MEMBER)
         return request
 
-    def beat(self, epoch: int = 1, error: int = 0, **assigned: list[int]) -> list[Event]:
+    def beat(self, epoch: int = 1, error: int = 0, **assigned: list[int]) -> list[MembershipEvent]:
         """Send the heartbeat that is due, get this answer."""
         return self.member.on_response(self.sent(), answer(epoch, error, **assigned), self.now)
 
@@ -84,7 +84,7 @@ class Desk:
         self.find()
         assert self.beat(1, none=[]) == [Joined(False)]
         self.wait()
-        assert self.beat(2, a=[0, 1]) == [Assigned({A: frozenset({0, 1})})]
+        assert self.beat(2, a=[0, 1]) == [AssignmentChanged({A: frozenset({0, 1})})]
 
     def beats_until(self, end: float) -> list[float]:
         """When heartbeats leave, with a coordinator that has no news."""
@@ -133,7 +133,7 @@ def test_joining_tells_everything_and_later_heartbeats_only_repeat_the_epoch() -
     first = desk.sent()
     assert (first.member_epoch, first.subscribed_topic_names, first.rack_id) == (0, ["bills", "orders"], "r1")
     assert desk.member.on_response(first, answer(4), desk.now) == [Joined(False)]
-    assert desk.state is State.STABLE
+    assert desk.state is MembershipState.STABLE
     desk.wait()
     second = desk.sent()
     assert (second.member_epoch, second.subscribed_topic_names, second.rack_id) == (4, None, None)
@@ -158,7 +158,7 @@ def test_rule_12_the_assignment_is_asked_for_soon_and_then_at_the_coordinators_i
     assert desk.wait() == pytest.approx(0.1)
     desk.beat(1)
     assert desk.wait() == pytest.approx(0.15)
-    assert desk.beat(2, a=[0]) == [Assigned({A: frozenset({0})})]
+    assert desk.beat(2, a=[0]) == [AssignmentChanged({A: frozenset({0})})]
     assert desk.wait() == INTERVAL
     assert desk.beat(2) == []
     assert desk.wait() == INTERVAL
@@ -167,7 +167,7 @@ def test_rule_12_the_assignment_is_asked_for_soon_and_then_at_the_coordinators_i
 def test_an_assignment_that_comes_with_the_join_ends_the_asking() -> None:
     desk = Desk()
     desk.find()
-    assert desk.beat(1, a=[3]) == [Joined(False), Assigned({A: frozenset({3})})]
+    assert desk.beat(1, a=[3]) == [Joined(False), AssignmentChanged({A: frozenset({3})})]
     assert desk.wait() == INTERVAL
 
 
@@ -180,7 +180,11 @@ def test_a_member_with_nothing_assigned_asks_soon_for_a_while_only(
     start = desk.now
     desk.member.on_response(desk.sent(), first, desk.now)
     beats = desk.beats_until(start + 60)
-    early = [at for at in beats if at < start + USUAL_PACE.soon_for + USUAL_PACE.longest_soon]
+    early = [
+        at
+        for at in beats
+        if at < start + DEFAULT_HEARTBEAT_TIMES.early_period + DEFAULT_HEARTBEAT_TIMES.max_interval
+    ]
     assert 10 <= len(early) <= 25
     late = [at for at in beats if at not in early]
     assert all(after - before == pytest.approx(INTERVAL) for before, after in pairwise(late))
@@ -199,14 +203,14 @@ def test_what_kafka_assigns_after_its_second_is_asked_for_within_the_next_tenth(
 def test_a_topic_id_that_metadata_does_not_know_is_kept_like_any_other() -> None:
     desk = joined()
     desk.wait()
-    assert desk.beat(3, a=[0], b=[5]) == [Assigned({A: frozenset({0}), B: frozenset({5})})]
+    assert desk.beat(3, a=[0], b=[5]) == [AssignmentChanged({A: frozenset({0}), B: frozenset({5})})]
     assert desk.member.assignment == {A: {0}, B: {5}}
 
 
 def test_an_assignment_may_be_taken_away_altogether() -> None:
     desk = joined()
     desk.wait()
-    assert desk.beat(3, none=[]) == [Assigned({})]
+    assert desk.beat(3, none=[]) == [AssignmentChanged({})]
     assert desk.wait() == INTERVAL
 
 
@@ -222,7 +226,7 @@ def test_a_coordinator_that_names_no_interval_is_not_flooded() -> None:
     silent = answer(2)
     silent.heartbeat_interval_ms = 0
     desk.member.on_response(desk.sent(), silent, desk.now)
-    assert desk.wait() >= USUAL_PACE.first_soon
+    assert desk.wait() >= DEFAULT_HEARTBEAT_TIMES.first_interval
 
 
 # --- another subscription
@@ -240,7 +244,7 @@ def test_a_new_subscription_is_told_at_once_and_its_assignment_asked_for_soon() 
     request = desk.sent()
     assert request.subscribed_topic_names is None
     assert desk.member.on_response(request, answer(4, a=[0, 1], b=[0]), desk.now) == [
-        Assigned({A: frozenset({0, 1}), B: frozenset({0})})
+        AssignmentChanged({A: frozenset({0, 1}), B: frozenset({0})})
     ]
     assert desk.wait() == INTERVAL
 
@@ -290,24 +294,24 @@ def test_a_member_that_was_dropped_loses_everything_and_joins_again_at_once(code
     desk = joined()
     desk.wait()
     (lost,) = desk.beat(error=code)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, MembershipLost)
     assert lost.error.code == code
-    assert (desk.state, desk.member.assignment) == (State.JOINING, {})
+    assert (desk.state, desk.member.assignment) == (MembershipState.JOINING, {})
     assert desk.wait() == 0
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (0, ["orders"])
     assert desk.member.on_response(request, answer(9, none=[]), desk.now) == [Joined(True)]
     assert desk.wait() == pytest.approx(0.1)
-    assert desk.beat(10, a=[0, 1]) == [Assigned({A: frozenset({0, 1})})]
+    assert desk.beat(10, a=[0, 1]) == [AssignmentChanged({A: frozenset({0, 1})})]
 
 
 def test_after_a_long_silence_only_the_answer_tells_that_we_are_out() -> None:
     desk = joined()
     desk.now += 3600  # stopped, and continued
     request = desk.sent()
-    assert (request.member_epoch, desk.state) == (2, State.STABLE)
+    assert (request.member_epoch, desk.state) == (2, MembershipState.STABLE)
     (lost,) = desk.member.on_response(request, answer(0, ErrorCode.UNKNOWN_MEMBER_ID), desk.now)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, MembershipLost)
 
 
 def test_kafka_4_1_fences_a_join_of_a_member_it_still_knows_so_that_leaves_first() -> None:
@@ -315,7 +319,7 @@ def test_kafka_4_1_fences_a_join_of_a_member_it_still_knows_so_that_leaves_first
     desk.wait()
     desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
     assert desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH) == []
-    assert desk.state is State.CLEARING
+    assert desk.state is MembershipState.CLEARING
     assert desk.wait() > 0
     clearing = desk.sent()
     assert (clearing.member_epoch, clearing.subscribed_topic_names) == (-1, None)
@@ -355,8 +359,8 @@ def test_another_coordinator_is_looked_for_after_a_pause(code: ErrorCode) -> Non
     desk = joined()
     desk.wait()
     assert desk.beat(error=code) == []
-    assert desk.trouble is not None
-    assert desk.trouble.code == code
+    assert desk.last_error is not None
+    assert desk.last_error.code == code
     assert desk.member.find_coordinator(desk.now) is None
     assert desk.wait() == pytest.approx(0.1)
     assert desk.member.next_heartbeat(desk.now) is None
@@ -364,8 +368,8 @@ def test_another_coordinator_is_looked_for_after_a_pause(code: ErrorCode) -> Non
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
     assert desk.member.on_response(request, answer(2, a=[0, 1]), desk.now) == []
-    assert desk.state is State.STABLE
-    assert desk.trouble is None
+    assert desk.state is MembershipState.STABLE
+    assert desk.last_error is None
 
 
 def test_pauses_grow_to_a_bound_are_stretched_by_the_jitter_and_begin_anew_after_success() -> None:
@@ -388,7 +392,7 @@ def test_what_passes_is_tried_again(code: ErrorCode) -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(error=code) == []
-    assert desk.state is State.STABLE
+    assert desk.state is MembershipState.STABLE
     assert 0 < desk.wait() < 1
 
 
@@ -415,7 +419,7 @@ def test_what_stays_is_the_end(code: int) -> None:
     assert failed.error.code == code
     assert "group" in str(failed.error)
     assert "the broker's words" in str(failed.error)
-    assert (desk.state, desk.member.wake_at) == (State.FAILED, None)
+    assert (desk.state, desk.member.wake_at) == (MembershipState.FAILED, None)
     assert desk.member.next_heartbeat(desk.now + 100) is None
 
 
@@ -453,13 +457,15 @@ def test_without_an_answer_everything_is_told_again_under_the_same_epoch() -> No
     desk.wait()
     desk.sent()
     desk.member.on_no_answer(desk.now)
-    assert desk.state is State.STABLE
+    assert desk.state is MembershipState.STABLE
     assert desk.wait() == pytest.approx(0.1)
     desk.find()
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
     # the answer to that holds the assignment that went astray
-    assert desk.member.on_response(request, answer(3, a=[0]), desk.now) == [Assigned({A: frozenset({0})})]
+    assert desk.member.on_response(request, answer(3, a=[0]), desk.now) == [
+        AssignmentChanged({A: frozenset({0})})
+    ]
     assert desk.wait() == INTERVAL
 
 
@@ -470,7 +476,7 @@ def test_a_subscription_that_went_astray_is_told_again_and_its_assignment_asked_
     desk.member.on_no_answer(desk.now)
     desk.wait()
     desk.find()
-    assert desk.beat(3, none=[]) == [Assigned({})]
+    assert desk.beat(3, none=[]) == [AssignmentChanged({})]
     assert desk.wait() == pytest.approx(0.1)
 
 
@@ -497,7 +503,7 @@ def test_an_answer_to_a_heartbeat_that_was_given_up_is_dropped() -> None:
     current = desk.sent()
     assert current.member_epoch == given_up.member_epoch
     assert desk.member.on_response(given_up, late, desk.now) == []
-    assert desk.state is State.STABLE
+    assert desk.state is MembershipState.STABLE
     assert desk.member.on_response(current, answer(2), desk.now) == []
     assert desk.member.member_epoch == 2
 
@@ -523,7 +529,7 @@ def test_leaving_is_said_once() -> None:
     desk.member.leave(desk.now)
     assert desk.member.next_heartbeat(desk.now) is None
     assert desk.member.on_response(request, answer(-1), desk.now) == []
-    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+    assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
     desk.member.leave(desk.now)
     assert desk.member.next_heartbeat(desk.now + 100) is None
 
@@ -535,7 +541,7 @@ def test_whatever_the_answer_is_the_member_has_left(code: ErrorCode) -> None:
     desk = joined()
     desk.member.leave(desk.now)
     assert desk.beat(error=code) == []
-    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+    assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
 
 
 def test_a_member_that_gets_no_answer_has_left_all_the_same() -> None:
@@ -543,7 +549,7 @@ def test_a_member_that_gets_no_answer_has_left_all_the_same() -> None:
     desk.member.leave(desk.now)
     desk.sent()
     desk.member.on_no_answer(desk.now)
-    assert desk.state is State.LEFT
+    assert desk.state is MembershipState.LEFT
 
 
 def test_leaving_does_not_wait_for_a_heartbeat_under_way() -> None:
@@ -552,7 +558,7 @@ def test_leaving_does_not_wait_for_a_heartbeat_under_way() -> None:
     request = desk.sent()
     desk.member.leave(desk.now)
     assert desk.member.on_response(request, answer(3, none=[]), desk.now) == []
-    assert desk.state is State.LEAVING
+    assert desk.state is MembershipState.LEAVING
     assert desk.sent().member_epoch == -1
 
 
@@ -568,7 +574,7 @@ def test_who_was_never_heard_of_leaves_without_a_word() -> None:
     desk = Desk()
     desk.find()
     desk.member.leave(desk.now)
-    assert (desk.state, desk.member.wake_at) == (State.LEFT, None)
+    assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
 
 
 def test_a_failed_member_can_still_leave() -> None:
@@ -596,7 +602,7 @@ def test_whatever_is_answered_a_member_always_has_a_next_step_and_never_floods(
     old: ShareGroupHeartbeatRequest | None = None
     member = desk.member
     for happening in happenings:
-        if member.state is State.FAILED:
+        if member.state is MembershipState.FAILED:
             break
         desk.wait()
         if happening == "subscribe":
@@ -621,16 +627,19 @@ def test_whatever_is_answered_a_member_always_has_a_next_step_and_never_floods(
             says = answer(epoch, a=[len(sent_at)]) if happening == "assign" else answer(epoch)
             member.on_response(request, says, desk.now)
             if request.member_epoch != -1:
-                assert (member.state, member.member_epoch) == (State.STABLE, epoch)
-        assert member.state is not State.STABLE or member.member_epoch > 0
-        assert member.state is not State.JOINING or (member.member_epoch, member.assignment) == (0, {})
+                assert (member.state, member.member_epoch) == (MembershipState.STABLE, epoch)
+        assert member.state is not MembershipState.STABLE or member.member_epoch > 0
+        assert member.state is not MembershipState.JOINING or (member.member_epoch, member.assignment) == (
+            0,
+            {},
+        )
     told = happenings.count("subscribe")
     for first, third in zip(sent_at, sent_at[3 + 2 * told :], strict=False):
-        assert third - first >= USUAL_PACE.first_soon * 0.99
+        assert third - first >= DEFAULT_HEARTBEAT_TIMES.first_interval * 0.99
     member.leave(desk.now)
     for _ in range(2):
-        if member.state is not State.LEFT:
+        if member.state is not MembershipState.LEFT:
             if member.coordinator is None:
                 desk.find()
             desk.beat(-1)
-    assert member.state is State.LEFT
+    assert member.state is MembershipState.LEFT

@@ -22,17 +22,27 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
 )
 from kshare.state.acks import PartitionAcks
-from kshare.state.appetite import LEAST
-from kshare.state.lease import ACCEPT, GAP, HELD, REJECT, RELEASE, RENEW, Lease, Partition, Tally
+from kshare.state.fetch_size import MIN_FETCH_BYTES
+from kshare.state.lease import (
+    ACCEPT,
+    GAP,
+    HELD,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Lease,
+    TopicIdPartition,
+    UndecidedCounter,
+)
 from kshare.state.request_planner import (
     IDLE_WAIT_MS,
     LINGER_S,
-    LONGEST_S,
-    Later,
+    MAX_IDLE_S,
+    NextCheck,
     RequestPlanner,
 )
-from kshare.state.request_rules import RULES
-from kshare.state.session import Sent, ShareSession
+from kshare.state.request_rules import REQUEST_RULES
+from kshare.state.session import SentRequest, ShareSession
 
 TOPIC = b"t" * 16
 KINDS = {"gap": GAP, "accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
@@ -43,16 +53,16 @@ class Wish(NamedTuple):
     """A `Demand` that stays as it is."""
 
     wants_more: bool = True
-    room: int = 100
-    room_in_bytes: int = 1 << 30
+    capacity: int = 100
+    capacity_in_bytes: int = 1 << 30
     undecided: int = 0
-    few: int = 10
-    is_asked: bool = False
+    refill_at: int = 10
+    is_user_waiting: bool = False
     is_confirming: bool = False
     has_committed: bool = False
     rate: float = 0.0
-    handed_at: float = 0.0
-    leases_at: float = math.inf
+    handed_out_at: float = 0.0
+    lease_check_at: float = math.inf
 
 
 DEMAND = Wish()
@@ -271,22 +281,22 @@ class Talk:
 
     def __init__(self, **options: Any) -> None:
         self.session = ShareSession("g", "m")
-        self.books: dict[Partition, PartitionAcks] = {}
+        self.partition_acks: dict[TopicIdPartition, PartitionAcks] = {}
         settings: dict[str, Any] = {"acquire": "auto", "max_response_bytes": 100 << 20}
-        self.planner = RequestPlanner(self.session, self.books, **settings | options)
-        self.tally = Tally(lambda: None)
+        self.planner = RequestPlanner(self.session, self.partition_acks, **settings | options)
+        self.counter = UndecidedCounter(lambda: None)
         self.demand = DEMAND
         self.now = 0.0
 
-    def next(self) -> Sent | Later:
+    def next(self) -> SentRequest | NextCheck:
         sent = self.planner.next(self.demand, self.now)
-        return self.planner.look_again(self.demand, self.now) if sent is None else sent
+        return self.planner.next_check(self.demand, self.now) if sent is None else sent
 
     def want(self, *numbers: int) -> None:
         self.session.want([(TOPIC, number) for number in numbers])
 
     def decide(self, number: int, first: int, last: int, kind: int) -> None:
-        for lease in self.books[TOPIC, number].leases:
+        for lease in self.partition_acks[TOPIC, number].leases:
             for offset in range(max(first, lease.first), min(last, lease.last) + 1):
                 lease.decide(offset, kind)
 
@@ -310,21 +320,21 @@ class Talk:
         answer = self.session.on_answer(sent, response)
         self.planner.on_answer(sent, answer, self.now)
         for partition, code in answer.acknowledged.items():
-            self.books[partition].on_answer(code)
-            self.books[partition].forget_done()
-            if not self.books[partition].leases:
-                del self.books[partition]
+            self.partition_acks[partition].on_answer(code)
+            self.partition_acks[partition].forget_done()
+            if not self.partition_acks[partition].leases:
+                del self.partition_acks[partition]
         for partition, data in answer.acquired:
-            acks = self.books.setdefault(partition, PartitionAcks(partition))
+            acks = self.partition_acks.setdefault(partition, PartitionAcks(partition))
             for one in data.acquired_records:
-                acks.add(Lease(partition, one.first_offset, one.last_offset, 1, tally=self.tally))
+                acks.add(Lease(partition, one.first_offset, one.last_offset, 1, counter=self.counter))
 
     def bring(self, number: int, first: int, last: int) -> None:
         """A fetch that brings this, whatever else is wanted."""
         wanted = {one for _, one in self.session.wanted}
         self.want(*wanted, number)
-        before, self.demand = self.demand, DEMAND._replace(is_asked=True)
-        assert isinstance(self.next(), Sent)
+        before, self.demand = self.demand, DEMAND._replace(is_user_waiting=True)
+        assert isinstance(self.next(), SentRequest)
         self.answer((number, first, last))
         self.demand = before
 
@@ -344,15 +354,15 @@ class Talk:
             case "full", []:
                 self.demand = self.demand._replace(wants_more=False)
             case "room", [records]:
-                self.demand = self.demand._replace(wants_more=True, room=int(records))
+                self.demand = self.demand._replace(wants_more=True, capacity=int(records))
             case "undecided", [records]:
                 self.demand = self.demand._replace(undecided=int(records))
             case "rate", [records]:
                 self.demand = self.demand._replace(rate=float(records))
             case "leases", [when]:
-                self.demand = self.demand._replace(leases_at=float(when))
+                self.demand = self.demand._replace(lease_check_at=float(when))
             case "asked", []:
-                self.demand = self.demand._replace(is_asked=True)
+                self.demand = self.demand._replace(is_user_waiting=True)
             case "commits", []:
                 self.demand = self.demand._replace(has_committed=True)
             case "confirming", []:
@@ -374,9 +384,9 @@ def ends(span: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-def told(following: Sent | Later) -> str:
+def told(following: SentRequest | NextCheck) -> str:
     """As transcripts have it."""
-    if isinstance(following, Later):
+    if isinstance(following, NextCheck):
         return f"later {following.at:g} or {following.undecided} undecided"
     request = following.request
     acks = " ".join(
@@ -419,30 +429,32 @@ def test_transcript(title: str) -> None:
 
 
 def test_there_is_a_transcript_for_each_rule() -> None:
-    assert {title.partition(":")[0] for title in TRANSCRIPTS} == {rule.name for rule in RULES} | {"nothing"}
+    assert {title.partition(":")[0] for title in TRANSCRIPTS} == {rule.name for rule in REQUEST_RULES} | {
+        "nothing"
+    }
 
 
 @pytest.mark.parametrize(
     ("acquire", "below", "above"), [("auto", 1, 0), ("batches", 0, 0), ("records", 1, 1)]
 )
 def test_whether_whole_batches_may_come(acquire: str, below: int, above: int) -> None:
-    for room, mode in ((499, below), (500, above)):
+    for capacity, mode in ((499, below), (500, above)):
         talk = Talk(acquire=acquire)
         talk.want(0)
-        talk.demand = DEMAND._replace(room=room)
+        talk.demand = DEMAND._replace(capacity=capacity)
         sent = talk.next()
-        assert isinstance(sent, Sent)
+        assert isinstance(sent, SentRequest)
         assert isinstance(sent.request, ShareFetchRequest)
         assert sent.request.share_acquire_mode == mode
 
 
 def test_no_more_bytes_are_asked_for_than_there_is_room_for() -> None:
-    for room, asked in ((1, 1), (LEAST - 1, LEAST - 1), (1 << 30, LEAST)):
+    for capacity, asked in ((1, 1), (MIN_FETCH_BYTES - 1, MIN_FETCH_BYTES - 1), (1 << 30, MIN_FETCH_BYTES)):
         talk = Talk()
         talk.want(0)
-        talk.demand = DEMAND._replace(room_in_bytes=room)
+        talk.demand = DEMAND._replace(capacity_in_bytes=capacity)
         sent = talk.next()
-        assert isinstance(sent, Sent)
+        assert isinstance(sent, SentRequest)
         assert isinstance(sent.request, ShareFetchRequest)
         assert sent.request.max_bytes == asked
 
@@ -470,7 +482,7 @@ def test_nothing_is_asked_while_a_request_is_under_way() -> None:
     with pytest.raises(ValueError, match="under way"):
         talk.next()
     talk.answer()
-    assert isinstance(talk.next(), Sent)
+    assert isinstance(talk.next(), SentRequest)
 
 
 _SPANS = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda one: (one[0], one[0] + one[1]))
@@ -484,10 +496,10 @@ _STEPS = st.one_of(
             {},
             optional={
                 "wants_more": st.booleans(),
-                "is_asked": st.booleans(),
+                "is_user_waiting": st.booleans(),
                 "is_confirming": st.booleans(),
                 "has_committed": st.booleans(),
-                "room": st.integers(1, 1000),
+                "capacity": st.integers(1, 1000),
                 "undecided": st.integers(0, 100),
                 "rate": st.floats(0, 1e6),
             },
@@ -506,7 +518,7 @@ def test_whatever_happens(steps: list[Any]) -> None:
             case "want", numbers:
                 talk.want(*numbers)
             case "decide", number, (first, last), kind:
-                if (TOPIC, number) in talk.books:
+                if (TOPIC, number) in talk.partition_acks:
                     talk.decide(number, first, last, kind)
             case "wait", seconds:
                 talk.now += seconds
@@ -514,12 +526,12 @@ def test_whatever_happens(steps: list[Any]) -> None:
                 talk.demand = talk.demand._replace(**changes)
             case "reset", *_:
                 talk.session.reset()
-                talk.books.clear()
+                talk.partition_acks.clear()
             case "next", error, count:
                 following = talk.next()
                 check(talk, following)
-                if isinstance(following, Sent):
-                    named = sorted(following.names & talk.session.wanted)
+                if isinstance(following, SentRequest):
+                    named = sorted(following.partitions & talk.session.wanted)
                     is_fetch = isinstance(following.request, ShareFetchRequest)
                     if is_fetch and named and count:
                         talk.answer((named[0][1], offset, offset + count - 1), error=error)
@@ -528,11 +540,11 @@ def test_whatever_happens(steps: list[Any]) -> None:
                         talk.answer(error=error)
 
 
-def check(talk: Talk, following: Sent | Later) -> None:
-    decided = [acks for acks in talk.books.values() if acks.has_decided]
-    if isinstance(following, Later):
+def check(talk: Talk, following: SentRequest | NextCheck) -> None:
+    decided = [acks for acks in talk.partition_acks.values() if acks.has_decided]
+    if isinstance(following, NextCheck):
         assert talk.session.under_way is None
-        assert talk.now <= following.at <= talk.now + LONGEST_S
+        assert talk.now <= following.at <= talk.now + MAX_IDLE_S
         assert not (decided and talk.demand.is_confirming)
         assert all((TOPIC, number) in talk.session.wanted for _, number in (one.partition for one in decided))
         assert not decided or following.at <= talk.now + LINGER_S
@@ -547,11 +559,11 @@ def check(talk: Talk, following: Sent | Later) -> None:
     assert RENEW not in types
     assert following.acks.keys() <= talk.session.wanted
     assert not (request.share_session_epoch == 0 and following.acks)
-    assert talk.demand.wants_more or talk.session.wanted != following.names or not talk.session.wanted
+    assert talk.demand.wants_more or talk.session.wanted != following.partitions or not talk.session.wanted
     assert 1 <= request.max_wait_ms <= IDLE_WAIT_MS
-    assert 1 <= request.max_records == talk.demand.room
+    assert 1 <= request.max_records == talk.demand.capacity
     # Nothing of what could have gone along was left behind.
-    left = [lease for acks in talk.books.values() if not acks.is_salvaging for lease in acks.leases]
+    left = [lease for acks in talk.partition_acks.values() if not acks.has_retries for lease in acks.leases]
     wanted = [lease for lease in left if lease.partition in talk.session.wanted]
     assert all(not lease.has_decided for lease in wanted)
     assert all(state == HELD or state & 0xF0 for lease in wanted for state in lease.states)

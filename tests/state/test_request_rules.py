@@ -9,21 +9,21 @@ from textwrap import wrap
 import pytest
 
 from kshare.state import request_rules
-from kshare.state.request_rules import RULES, Ask, Rule, Situation
+from kshare.state.request_rules import REQUEST_RULES, Action, RequestRule, Situation
 
 _WHEN = 60
 """Columns that the second column of the table has."""
-NAMES = [rule.name for rule in RULES]
+NAMES = [rule.name for rule in REQUEST_RULES]
 
 _APPLIES = {
     "renewals": Situation(has_decided=True),
     "unassigned": Situation(has_decided=True, has_unassigned=True),
-    "partitions": Situation(has_changes=True, has_room=True),
+    "partitions": Situation(has_changes=True, has_capacity=True),
     "awaited": Situation(has_decided=True, is_awaited=True),
     "refused": Situation(has_decided=True, is_refused=True),
     "lingering": Situation(has_decided=True, has_lingered=True),
-    "confirmation": Situation(has_decided=True, has_room=True, commits=True),
-    "records": Situation(has_room=True),
+    "confirmation": Situation(has_decided=True, has_capacity=True, commits=True),
+    "records": Situation(has_capacity=True),
 }
 
 _PASSED_OVER = [
@@ -31,31 +31,31 @@ _PASSED_OVER = [
     ("renewals", Situation(has_unassigned=True, is_refused=True, has_lingered=True, is_awaited=True)),
     ("unassigned", Situation(has_decided=True)),
     ("partitions", Situation(has_changes=True)),
-    ("partitions", Situation(has_room=True)),
+    ("partitions", Situation(has_capacity=True)),
     ("partitions", Situation(forgets_all=True)),
     ("awaited", Situation(is_awaited=True)),
     ("awaited", Situation(has_decided=True)),
     ("refused", Situation(has_decided=True)),
     ("lingering", Situation(has_decided=True)),
-    ("lingering", Situation(has_decided=True, has_lingered=True, has_room=True, broker_has_more=True)),
-    ("confirmation", Situation(has_decided=True, has_room=True)),
+    ("lingering", Situation(has_decided=True, has_lingered=True, has_capacity=True, broker_has_more=True)),
+    ("confirmation", Situation(has_decided=True, has_capacity=True)),
     ("confirmation", Situation(has_decided=True, commits=True)),
-    ("confirmation", Situation(has_room=True, commits=True)),
-    ("confirmation", Situation(has_decided=True, has_room=True, commits=True, broker_has_more=True)),
+    ("confirmation", Situation(has_capacity=True, commits=True)),
+    ("confirmation", Situation(has_decided=True, has_capacity=True, commits=True, broker_has_more=True)),
     ("records", Situation(broker_has_more=True)),
-    ("records", Situation(has_room=True, is_settled_soon=True)),
+    ("records", Situation(has_capacity=True, is_settled_soon=True)),
 ]
 
 _ALSO_APPLIES = [
     ("partitions", Situation(has_changes=True, forgets_all=True)),
-    ("lingering", Situation(has_decided=True, has_lingered=True, has_room=True)),
+    ("lingering", Situation(has_decided=True, has_lingered=True, has_capacity=True)),
     ("lingering", Situation(has_decided=True, has_lingered=True, broker_has_more=True)),
-    ("records", Situation(has_room=True, is_settled_soon=True, broker_has_more=True)),
+    ("records", Situation(has_capacity=True, is_settled_soon=True, broker_has_more=True)),
 ]
 
 
-def rule(name: str) -> Rule:
-    return RULES[NAMES.index(name)]
+def rule(name: str) -> RequestRule:
+    return REQUEST_RULES[NAMES.index(name)]
 
 
 def all_situations() -> Iterator[Situation]:
@@ -94,34 +94,34 @@ def test_the_order() -> None:
 
 def test_nothing_is_fetched_without_room_unless_all_is_to_be_forgotten() -> None:
     for situation in all_situations():
-        asks = {one.ask for one in RULES if one.applies(situation)}
-        if Ask.FETCH in asks:
-            assert situation.has_room or situation.forgets_all
+        asks = {one.action for one in REQUEST_RULES if one.applies(situation)}
+        if Action.FETCH in asks:
+            assert situation.has_capacity or situation.forgets_all
 
 
 def test_nothing_is_acknowledged_unless_something_is_decided() -> None:
     for situation in all_situations():
         if not situation.has_decided:
-            assert {one.ask for one in RULES if one.applies(situation)} <= {Ask.FETCH}
+            assert {one.action for one in REQUEST_RULES if one.applies(situation)} <= {Action.FETCH}
 
 
 def test_nobody_who_waits_is_kept_waiting() -> None:
     for situation in all_situations():
-        applying = [one.ask for one in RULES if one.applies(situation)]
+        applying = [one.action for one in REQUEST_RULES if one.applies(situation)]
         if situation.has_decided and (situation.is_awaited or situation.is_refused):
-            assert Ask.SETTLE in applying
+            assert Action.SETTLE in applying
         if situation.has_decided and situation.has_lingered:
-            assert Ask.SETTLE in applying or Ask.FETCH in applying
-        if situation.has_room and not situation.is_settled_soon:
-            assert Ask.FETCH in applying
+            assert Action.SETTLE in applying or Action.FETCH in applying
+        if situation.has_capacity and not situation.is_settled_soon:
+            assert Action.FETCH in applying
 
 
 def test_the_table_in_the_docs_is_the_one_in_force() -> None:
     rows = [("rule", "applies when", "request")]
-    for one in RULES:
+    for one in REQUEST_RULES:
         first, *more = wrap(one.when, _WHEN)
-        rows += [(one.name, first, one.ask.value), *(("", line, "") for line in more)]
-    lines = [f"    {name:<12} | {when:<{_WHEN}} | {ask}".rstrip() for name, when, ask in rows]
+        rows += [(one.name, first, one.action.value), *(("", line, "") for line in more)]
+    lines = [f"    {name:<12} | {when:<{_WHEN}} | {action}".rstrip() for name, when, action in rows]
     lines.insert(1, f"    {'-' * 13}+{'-' * (_WHEN + 2)}+{'-' * 23}")
     drawn = "\n".join(lines)
     assert drawn in (request_rules.__doc__ or ""), drawn

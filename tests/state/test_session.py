@@ -15,7 +15,7 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
-from kshare.state.session import AckRange, Answer, FetchLimits, Leader, ShareSession
+from kshare.state.session import AckRange, FetchLimits, Leader, SessionResponse, ShareSession
 
 A, B = b"a" * 16, b"b" * 16
 LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250, max_bytes=1_000_000)
@@ -98,20 +98,20 @@ def test_rule_1_the_opening_request_may_carry_no_acknowledgements() -> None:
 def test_later_requests_count_up_and_name_only_what_changed() -> None:
     made = opened((A, 0), (A, 1))
     assert made.is_open
-    assert not made.has_news
+    assert not made.has_partition_changes
     sent = made.fetch(LIMITS, {})
     assert sent.request.share_session_epoch == 1
     assert named(sent.request) == {}
     made.on_answer(sent, ShareFetchResponse())
     made.want([(A, 1), (B, 3)])
-    assert made.has_news
+    assert made.has_partition_changes
     sent = made.fetch(LIMITS, {})
     assert isinstance(sent.request, ShareFetchRequest)
     assert sent.request.share_session_epoch == 2
     assert named(sent.request) == {(B, 3): []}
     assert [(topic.topic_id, topic.partitions) for topic in sent.request.forgotten_topics_data] == [(A, [0])]
     made.on_answer(sent, ShareFetchResponse())
-    assert not made.has_news
+    assert not made.has_partition_changes
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_rule_2_a_lost_connection_resets_the_session_too() -> None:
 def test_rule_4_a_partition_is_forgotten_though_nothing_else_is_to_be_said() -> None:
     made = opened((A, 0))
     made.want([])
-    assert made.has_news
+    assert made.has_partition_changes
     request = made.fetch(LIMITS, {}).request
     assert isinstance(request, ShareFetchRequest)
     assert [(topic.topic_id, topic.partitions) for topic in request.forgotten_topics_data] == [(A, [0])]
@@ -165,7 +165,7 @@ def test_rule_5_a_partition_named_to_acknowledge_is_forgotten_afterwards(by_fetc
         sent = made.acknowledge(ACCEPTED)
         made.on_answer(sent, ShareAcknowledgeResponse())
     assert named(sent.request) == ACCEPTED
-    assert made.has_news
+    assert made.has_partition_changes
     request = made.fetch(LIMITS, {}).request
     assert isinstance(request, ShareFetchRequest)
     assert [topic.topic_id for topic in request.forgotten_topics_data] == [A]
@@ -192,9 +192,9 @@ def test_rule_15_an_answer_from_before_a_reset_is_dropped() -> None:
     made.reset()
     current = made.fetch(LIMITS, {})
     rows = fetched(((A, 0), PartitionData(acquired_records=[AcquiredRecords(0, 9, 1)])))
-    assert made.on_answer(late, rows) == Answer()
+    assert made.on_answer(late, rows) == SessionResponse()
     assert not made.is_open
-    assert made.on_answer(current, rows) != Answer()
+    assert made.on_answer(current, rows) != SessionResponse()
     assert made.is_open
 
 

@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from kshare.protocol.messages import ShareSnapshotKey
 from kshare.state.share_records import (
-    UNDECIDED,
-    Delivery,
-    ShareState,
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionState,
     ShareStates,
     StateRange,
-    laid_over,
+    StoredState,
+    merged,
 )
 from tests.helpers.share_state_records import WHERE, packed, snapshot, update
 
-AVAILABLE, ACKNOWLEDGED, ARCHIVED = Delivery
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = StoredState
 
 
 def test_updates_are_laid_over_their_snapshot() -> None:
     fold = ShareStates()
     fold.apply(*snapshot(1, 10, [(10, 19, AVAILABLE, 1)]))
-    told = fold.apply(*update(1, UNDECIDED, [(12, 14, ACKNOWLEDGED, 1)]))
+    told = fold.apply(*update(1, UNINITIALIZED_START_OFFSET, [(12, 14, ACKNOWLEDGED, 1)]))
     assert told is not None
     assert told.is_applied
     assert told.where == WHERE
@@ -72,7 +72,7 @@ def test_what_is_not_known_is_passed_over() -> None:
 
 
 def test_where_no_start_is_decided_what_is_open_begins_at_0() -> None:
-    state = ShareState(-1, (), 0, 0, 0, 0)
+    state = SharePartitionState(-1, (), 0, 0, 0, 0)
     assert list(state.open_ranges(0)) == []
     assert list(state.open_ranges(3)) == [StateRange(0, 2, AVAILABLE, 0)]
 
@@ -83,7 +83,7 @@ def test_open_ranges_are_what_is_not_settled() -> None:
         StateRange(14, 14, AVAILABLE, 2),
         StateRange(20, 30, ARCHIVED, 5),
     )
-    state = ShareState(10, ranges, 0, 0, 0, 0)
+    state = SharePartitionState(10, ranges, 0, 0, 0, 0)
     assert list(state.open_ranges(25)) == [
         StateRange(10, 11, AVAILABLE, 0),
         StateRange(14, 14, AVAILABLE, 2),
@@ -100,7 +100,7 @@ ROWS = st.builds(
     lambda first, length, state, count: StateRange(first, first + length, state, count),
     st.integers(0, 40),
     st.integers(0, 12),
-    st.sampled_from(Delivery),
+    st.sampled_from(StoredState),
     st.integers(0, 3),
 )
 
@@ -111,7 +111,7 @@ def test_laying_over_means_the_heaviest_at_each_offset(rows: list[StateRange], s
     for row in rows:
         for offset in range(max(row.first, start), row.last + 1):
             heaviest[offset] = max(heaviest.get(offset, (-1, -1)), row.weight)
-    ranges = laid_over((), rows, start)
+    ranges = merged((), rows, start)
     assert {offset: one.weight for one in ranges for offset in range(one.first, one.last + 1)} == heaviest
     for one, other in pairwise(ranges):
         assert one.last < other.first

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
 from kshare.broker.profiles import RELEASES, Release
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.errors import ConfigError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
@@ -239,5 +239,5 @@ def test_topics_are_created_for_clients_unless_that_is_off(auto_create_topics: b
 def test_the_shortest_lock_is_chosen() -> None:
     with Broker(min_lock_ms=200) as broker:
         broker.set_group_config("workers", {"share.record.lock.duration.ms": "200"})
-        with pytest.raises(Refusal, match="200"):
+        with pytest.raises(RequestError, match="200"):
             broker.set_group_config("workers", {"share.record.lock.duration.ms": "199"})

@@ -21,7 +21,7 @@ from kshare.protocol.messages import share_acknowledge_response as acknowledged
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.protocol.messages import share_fetch_response as fetched
 from kshare.protocol.messages import share_group_heartbeat_response as beating
-from kshare.traffic import Connection, Conversation, Finding, Watch
+from kshare.traffic import Connection, ExchangeDecoder, Finding, TrafficAnalyzer
 
 TOPIC = bytes(range(16))
 MEMBER = "JdbWNY3-Qq-V0wi6Y3fsFg"
@@ -35,10 +35,10 @@ class Stage:
     """One client, any number of connections; the clock stands until it is moved."""
 
     def __init__(self) -> None:
-        self.watch = Watch()
+        self.watch = TrafficAnalyzer()
         self.now = 1000.0
         self.findings: list[Finding] = []
-        self._talks: dict[str, Conversation] = {}
+        self._talks: dict[str, ExchangeDecoder] = {}
         self._connections = 0
         self._last_id = 0
 
@@ -46,11 +46,11 @@ class Stage:
     def rules(self) -> set[str]:
         return {one.rule for one in self.findings}
 
-    def _talk(self, server: str) -> Conversation:
+    def _talk(self, server: str) -> ExchangeDecoder:
         if server not in self._talks:
             self._connections += 1
             number = self._connections
-            self._talks[server] = Conversation(Connection(number, f"10.0.0.1:{5000 + number}", server))
+            self._talks[server] = ExchangeDecoder(Connection(number, f"10.0.0.1:{5000 + number}", server))
         return self._talks[server]
 
     def _say(
@@ -148,12 +148,12 @@ class Stage:
         """What comes next goes over another connection; the first is not seen to close."""
         del self._talks[server]
 
-    def hole(self, server: str = "broker:9092") -> None:
+    def missing_bytes(self, server: str = "broker:9092") -> None:
         """What client and broker say next isn't seen."""
         talk = self._talk(server)
         talk.client_lost(self.now)
         talk.server_lost(self.now)
-        self.watch.hole(talk.connection.number)
+        self.watch.missing_bytes(talk.connection.number)
 
     def close(self, server: str = "broker:9092") -> None:
         talk = self._talks.pop(server)

@@ -10,7 +10,7 @@ import pytest
 
 from kshare.protocol.messages import ShareFetchRequest
 from kshare.traffic import Finding
-from kshare.traffic.ledger import Step
+from kshare.traffic.group_tracker import ShareEvent
 from kshare.traffic.rules import RULES
 from tests.traffic.stage import GROUP, MEMBER, Stage
 
@@ -374,7 +374,7 @@ def test_nothing_is_missed_by_rules_that_do_not_hear_of_turns_in_order(
         return found
 
     expected = [asdict(one) for one in heard()]
-    monkeypatch.setattr(Step, "is_in_order", False)
+    monkeypatch.setattr(ShareEvent, "is_in_order", False)
     assert [asdict(one) for one in heard()] == expected
 
 
@@ -411,14 +411,14 @@ def test_nothing_is_known_of_sessions_behind_a_hole() -> None:
     stage.heartbeat(0)
     stage.fetch(0, (0, 9, 1))
     stage.acknowledge(1, (0, 9, ACCEPT))
-    stage.hole()
+    stage.missing_bytes()
     stage.now += 60
     stage.heartbeat(1)
     stage.fetch(5, (10, 19, 1), acks=[(0, 9, ACCEPT)])
     stage.fetch(6, error=NO_SESSION)
-    stage.hole()
+    stage.missing_bytes()
     stage.fetch(3)
-    stage.hole()
+    stage.missing_bytes()
     stage.close()
     stage.finish()
     assert stage.rules == {"turned-away"}
@@ -427,7 +427,7 @@ def test_nothing_is_known_of_sessions_behind_a_hole() -> None:
 def test_a_session_that_is_seen_whole_behind_a_hole_is_judged_again() -> None:
     stage = Stage()
     stage.fetch(0)
-    stage.hole()
+    stage.missing_bytes()
     stage.fetch(4)
     stage.fetch(6)
     assert stage.rules == {"skipped-epoch"}
@@ -437,6 +437,6 @@ def test_another_connection_with_a_hole_may_have_begun_another_session() -> None
     stage = Stage()
     stage.fetch(0)
     stage.reconnect()
-    stage.hole()
+    stage.missing_bytes()
     stage.fetch(4)
     assert stage.findings == []

@@ -30,7 +30,7 @@ def test_they_hold_what_a_dictionary_holds(
     assert {offset: one.value for one in ranges for offset in range(one.first, one.last + 1)} == plain
     pieces = list(ranges)
     assert all(one.last < other.first for one, other in pairwise(pieces))
-    looked = ranges.look(*asked)
+    looked = ranges.overlapping(*asked)
     assert [offset for one in looked for offset in range(one.first, one.last + 1)] == list(
         range(asked[0], asked[1] + 1)
     )

@@ -11,9 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 from tools.benches import report
+from tools.benches.bench_options import Wishes
 from tools.benches.measure import Result, chart, measure, table
 from tools.benches.study import StudyResult, conduct, study_table
-from tools.benches.wishes import Wishes
 
 SUITES = ("codecs", "records")
 """Modules beside this one that measure within this process; each has a `suite()`."""

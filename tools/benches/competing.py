@@ -20,11 +20,11 @@ from kshare import AdminClient
 from kshare.protocol.messages import ShareGroupDescribeRequest
 from tests.helpers.plain_client import plain_client
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import RELEASE, broker
 from tools.benches.child import Child, children, next_line
 from tools.benches.embedded import program
 from tools.benches.study import Contest, Figure, Study, Trial
-from tools.benches.wishes import Wishes
 
 RECORDS = 5000
 CONSUMERS = 8

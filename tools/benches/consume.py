@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import RELEASE, broker, fresh_group
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, franz_go, ours
 from tools.benches.study import Contest, Figure, Study, Trial
-from tools.benches.wishes import Wishes
 
 RECORDS = 2_000_000
 WARM_UPS = 60

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import await_members, broker, fresh_group, fresh_topic
 from tools.benches.child import children, next_line
 from tools.benches.measure import progress
 from tools.benches.study import Contest, Figure, Study, Trial
-from tools.benches.wishes import Wishes
 
 RATE = 200
 RECORDS = 4_000

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import broker, fresh_group
 from tools.benches.child import children, next_line
 from tools.benches.filling import filled_topic
 from tools.benches.study import Figure, Study
-from tools.benches.wishes import Wishes
 
 RECORDS = 20_000_000
 STALLED_S = 30.0

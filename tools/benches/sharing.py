@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import await_members, broker, fresh_group, fresh_topic, produce
 from tools.benches.child import children, next_line
 from tools.benches.study import Contest, Figure, Study, Trial
-from tools.benches.wishes import Wishes
 
 RECORDS = 20_000
 CONSUMERS = 4

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from tools.benches import programs
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import RELEASE, broker, fresh_group
 from tools.benches.child import children
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.spark_processes import Spark, kafkas, ours
 from tools.benches.study import Contest, Figure, Study, Trial
-from tools.benches.wishes import Wishes
 from tools.kafka.jars import SPARK_SOURCE_RELEASE
 
 RECORDS = 2_000_000

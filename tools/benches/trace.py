@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from tools.benches.bench_options import Wishes
 from tools.benches.broker import RELEASE, broker, fresh_group
 from tools.benches.detour import forwarding
 from tools.benches.filling import filled_topic
 from tools.benches.measure import progress
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, ours
 from tools.benches.study import Contest, Figure, Study
-from tools.benches.wishes import Wishes
 from tools.tracing import tracing
 
 RECORDS = 2_000_000

@@ -12,7 +12,7 @@ from random import Random
 import anyio
 
 from kshare import AcknowledgeError, ShareConsumer, ShareRecord
-from kshare.broker.shares.delivery import State
+from kshare.broker.shares.delivery import RecordState
 from kshare.testing import Broker
 
 TOPIC, DEAD_LETTERS, GROUP = "orders", "dlq.orders", "packers"
@@ -173,8 +173,8 @@ def _look(broker: Broker, scene: Scene) -> None:
             for cell in row[max(first, window.start) : last + 1]:
                 cell.deliveries = delivery.count
                 cell.state = {
-                    State.AVAILABLE: WAITING if delivery.count else UNSEEN,
-                    State.ACQUIRED: names.get(delivery.member, "?"),
-                    State.ACKNOWLEDGED: DONE,
-                    State.ARCHIVED: DEAD,
+                    RecordState.AVAILABLE: WAITING if delivery.count else UNSEEN,
+                    RecordState.ACQUIRED: names.get(delivery.member, "?"),
+                    RecordState.ACKNOWLEDGED: DONE,
+                    RecordState.ARCHIVED: DEAD,
                 }[delivery.state]

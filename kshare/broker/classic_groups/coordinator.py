@@ -9,17 +9,17 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kshare.broker.classic_groups.group import ClassicGroup, GroupState, Member
+from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState
 from kshare.broker.classic_groups.offsets import Offsets
 from kshare.broker.clock import Clock, Timer
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups, ListedGroup
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 
 @dataclass(slots=True, frozen=True)
-class Joining:
+class JoinParameters:
     """Who wants to join, and how."""
 
     member_id: str
@@ -34,7 +34,7 @@ class Joining:
     """Whether a newcomer is sent away once, with the id to come back with."""
 
 
-class MemberIdRequired(Refusal):
+class MemberIdRequired(RequestError):
     def __init__(self, member_id: str) -> None:
         super().__init__(ErrorCode.MEMBER_ID_REQUIRED)
         self.member_id = member_id
@@ -56,7 +56,7 @@ class ClassicGroups:
         self._groups = groups
         self._new_id = new_id
         self._by_id: dict[str, ClassicGroup] = {}
-        self._sessions: dict[Member, Timer] = {}
+        self._sessions: dict[ClassicMember, Timer] = {}
         self._rebalances: dict[str, Timer] = {}
         groups.kinds.append(self)
 
@@ -73,7 +73,7 @@ class ClassicGroups:
     def delete(self, group_id: str) -> None:
         group = self._by_id.get(group_id)
         if group is not None and group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         self._by_id.pop(group_id, None)
         self.offsets.forget_group(group_id)
 
@@ -88,43 +88,51 @@ class ClassicGroups:
     def find(self, group_id: str) -> ClassicGroup:
         found = self._by_id.get(group_id)
         if found is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         return found
 
     # --- joining
 
-    def join(self, group_id: str, wish: Joining) -> tuple[ClassicGroup, Member]:
+    def join(self, group_id: str, parameters: JoinParameters) -> tuple[ClassicGroup, ClassicMember]:
         """The group and the member, whose `result` comes when everyone has joined. Raises Refusal."""
-        self._check_join(group_id, wish)
+        self._check_join(group_id, parameters)
         group = self._by_id.get(group_id)
         if group is None:
-            if wish.member_id:
-                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            if parameters.member_id:
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._by_id[group_id] = ClassicGroup(group_id)
-        if wish.member_id and wish.member_id not in group.members and wish.member_id not in group.pending:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-        known = group.member(wish.member_id, wish.instance) if wish.member_id in group.members else None
+        if (
+            parameters.member_id
+            and parameters.member_id not in group.members
+            and parameters.member_id not in group.pending
+        ):
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        known = (
+            group.member(parameters.member_id, parameters.instance)
+            if parameters.member_id in group.members
+            else None
+        )
         if known is None or len(group.members) > 1:
-            group.check_protocols(wish.protocol_type, wish.protocols)
-        if not wish.member_id and wish.must_know_its_id and wish.instance is None:
-            raise MemberIdRequired(self._announce(group, wish))
-        member = self._enter(group, known, wish)
+            group.check_protocols(parameters.protocol_type, parameters.protocols)
+        if not parameters.member_id and parameters.must_know_its_id and parameters.instance is None:
+            raise MemberIdRequired(self._announce(group, parameters))
+        member = self._enter(group, known, parameters)
         self._await_everyone(group)
         return group, member
 
-    def _check_join(self, group_id: str, wish: Joining) -> None:
+    def _check_join(self, group_id: str, parameters: JoinParameters) -> None:
         if not group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)
         other = self._groups.kind_of(group_id)
         if other is not None and other is not self:
-            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         least = self._configs.broker_number("group.min.session.timeout.ms")
         most = self._configs.broker_number("group.max.session.timeout.ms")
-        if not least <= wish.session_timeout_ms <= most:
-            raise Refusal(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if not least <= parameters.session_timeout_ms <= most:
+            raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    def _announce(self, group: ClassicGroup, wish: Joining) -> str:
-        member_id = f"{wish.client_id}-{self._new_id()}"
+    def _announce(self, group: ClassicGroup, parameters: JoinParameters) -> str:
+        member_id = f"{parameters.client_id}-{self._new_id()}"
         group.pending.add(member_id)
 
         def give_up() -> None:
@@ -132,22 +140,30 @@ class ClassicGroups:
                 group.pending.discard(member_id)
                 self._look(group)
 
-        self._clock.after(wish.session_timeout_ms, give_up)
+        self._clock.after(parameters.session_timeout_ms, give_up)
         return member_id
 
-    def _enter(self, group: ClassicGroup, known: Member | None, wish: Joining) -> Member:
-        member_id = wish.member_id or f"{wish.instance or wish.client_id}-{self._new_id()}"
-        replaced = group.by_instance(wish.instance) if wish.instance is not None else None
+    def _enter(
+        self, group: ClassicGroup, known: ClassicMember | None, parameters: JoinParameters
+    ) -> ClassicMember:
+        member_id = parameters.member_id or f"{parameters.instance or parameters.client_id}-{self._new_id()}"
+        replaced = group.by_instance(parameters.instance) if parameters.instance is not None else None
         if replaced is not None and replaced is not known:
             self._forget_session(replaced)
             group.remove(replaced)
-        member = known or Member(
-            member_id, wish.instance, wish.client_id, wish.host, wish.session_timeout_ms, 0, {}
+        member = known or ClassicMember(
+            member_id,
+            parameters.instance,
+            parameters.client_id,
+            parameters.host,
+            parameters.session_timeout_ms,
+            0,
+            {},
         )
-        member.session_timeout_ms = wish.session_timeout_ms
-        member.rebalance_timeout_ms = wish.rebalance_timeout_ms
-        member.protocols = dict(wish.protocols)
-        group.join(member, wish.protocol_type)
+        member.session_timeout_ms = parameters.session_timeout_ms
+        member.rebalance_timeout_ms = parameters.rebalance_timeout_ms
+        member.protocols = dict(parameters.protocols)
+        group.join(member, parameters.protocol_type)
         self.keep_alive(group, member)
         return member
 
@@ -183,14 +199,14 @@ class ClassicGroups:
 
     # --- staying and leaving
 
-    def keep_alive(self, group: ClassicGroup, member: Member) -> None:
+    def keep_alive(self, group: ClassicGroup, member: ClassicMember) -> None:
         """The member was heard of."""
         self._forget_session(member)
         self._sessions[member] = self._clock.after(
             member.session_timeout_ms, lambda: self._expire(group, member)
         )
 
-    def _expire(self, group: ClassicGroup, member: Member) -> None:
+    def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
         if group.members.get(member.id) is not member:
             return
         if group.state is GroupState.PREPARING and member.has_joined:
@@ -199,7 +215,7 @@ class ClassicGroups:
         else:
             self.leave(group, member)
 
-    def leave(self, group: ClassicGroup, member: Member) -> None:
+    def leave(self, group: ClassicGroup, member: ClassicMember) -> None:
         self._forget_session(member)
         group.remove(member)
         if group.state is GroupState.PREPARING and not group.members:
@@ -209,7 +225,7 @@ class ClassicGroups:
             self._rebalances[group.id] = self._clock.after(longest, lambda: self._time_is_up(group))
         self._look(group)
 
-    def _forget_session(self, member: Member) -> None:
+    def _forget_session(self, member: ClassicMember) -> None:
         timer = self._sessions.pop(member, None)
         if timer is not None:
             timer.cancel()
@@ -221,15 +237,15 @@ class ClassicGroups:
         group = self._by_id.get(group_id)
         if group is None or not group.members:
             if generation >= 0:
-                raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+                raise RequestError(ErrorCode.ILLEGAL_GENERATION)
             other = self._groups.kind_of(group_id)
             if other is not None and other is not self:
-                raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             return
         if generation < 0 and not member_id:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.member(member_id, instance)
         group.check_generation(generation)
         self.keep_alive(group, member)
         if group.state is GroupState.COMPLETING:
-            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
@@ -38,7 +38,7 @@ class JoinResult:
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class ClassicMember:
     id: str
     instance: str | None
     client_id: str
@@ -64,7 +64,7 @@ class ClassicGroup:
     protocol_type: str = ""
     protocol: str = ""
     leader: str = ""
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClassicMember] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     """Ids given out whose members haven't come back with them yet."""
     changed: Signal = field(default_factory=Signal)
@@ -74,13 +74,13 @@ class ClassicGroup:
     def check_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> None:
         """Raises Refusal for a newcomer that couldn't agree with those who are there."""
         if not protocol_type or not protocols:
-            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.members and (
             protocol_type != self.protocol_type or not self._supported_by_all() & protocols.keys()
         ):
-            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def join(self, member: Member, protocol_type: str) -> None:
+    def join(self, member: ClassicMember, protocol_type: str) -> None:
         """A member, new or known, takes part in a rebalance; this starts one if none is under way."""
         self.members[member.id] = member
         self.pending.discard(member.id)
@@ -135,23 +135,23 @@ class ClassicGroup:
 
     # --- afterwards
 
-    def member(self, member_id: str, instance: str | None = None) -> Member:
+    def member(self, member_id: str, instance: str | None = None) -> ClassicMember:
         """Raises Refusal for one that isn't in the group, or not under this instance any more."""
         found = self.members.get(member_id)
         if instance is not None:
             holder = self.by_instance(instance)
             if holder is not None and holder.id != member_id:
-                raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+                raise RequestError(ErrorCode.FENCED_INSTANCE_ID)
         if found is None or self.state is GroupState.DEAD:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         return found
 
-    def by_instance(self, instance: str) -> Member | None:
+    def by_instance(self, instance: str) -> ClassicMember | None:
         return next((each for each in self.members.values() if each.instance == instance), None)
 
     def check_generation(self, generation: int) -> None:
         if generation != self.generation:
-            raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+            raise RequestError(ErrorCode.ILLEGAL_GENERATION)
 
     def assign(self, assignments: dict[str, bytes]) -> None:
         """What the leader decided; the group is stable from now on."""
@@ -160,7 +160,7 @@ class ClassicGroup:
         self.state = GroupState.STABLE
         self.changed.fire()
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: ClassicMember) -> None:
         """Someone left, expired or was replaced: the others join again."""
         self.members.pop(member.id, None)
         if self.state in (GroupState.STABLE, GroupState.COMPLETING):

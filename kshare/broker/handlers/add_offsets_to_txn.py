@@ -10,7 +10,7 @@ v4: may answer TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -21,9 +21,9 @@ async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxn
     transactions = call.broker.transactions
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
         transactions.add(known, [])
-    except Refusal as refusal:
+    except RequestError as refusal:
         return AddOffsetsToTxnResponse(error_code=refusal.code)
     return AddOffsetsToTxnResponse()

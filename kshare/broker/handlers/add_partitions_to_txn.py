@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, TransactionState
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -52,11 +52,11 @@ async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartition
 def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, wanted.transactional_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         known = call.broker.transactions.find(
             wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
         )
-    except Refusal as refusal:
+    except RequestError as refusal:
         return [_same(topic, refusal.code) for topic in wanted.topics]
     unknown = {
         (topic.name, index)

@@ -8,7 +8,7 @@ v2: flexible, with compact lengths and tagged fields.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
@@ -28,14 +28,14 @@ def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterCon
     values = {each.name: each.value for each in wanted.configs if each.value is not None}
     try:
         if wanted.resource_type not in (Resource.TOPIC, Resource.GROUP) or not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "only topics and groups are configured this way")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "only topics and groups are configured this way")
         resource = Resource(wanted.resource_type)
         if resource is Resource.TOPIC and call.broker.cluster.find(name) is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if is_trial:
             call.broker.configs.check(resource, values)
         else:
             call.broker.configs.replace(resource, name, values)
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result

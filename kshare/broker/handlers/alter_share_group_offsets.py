@@ -5,10 +5,10 @@ v0: the first.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import NOT_HOSTED, Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import NOT_HOSTED, RequestError
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
@@ -27,12 +27,12 @@ async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterSha
     if not call.broker.profile.can_alter_offsets:
         return AlterShareGroupOffsetsResponse()
     try:
-        call.need(Operation.READ, On.GROUP, request.group_id)
+        call.require(Operation.READ, AclResource.GROUP, request.group_id)
         if not request.group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
         check_coordinator(call, request.group_id)
         group = _idle_group(request, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return AlterShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
     return AlterShareGroupOffsetsResponse(
         responses=[_alter_topic(group, topic.topic_name, topic.partitions, call) for topic in request.topics]
@@ -45,7 +45,7 @@ def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGrou
     if groups.has(request.group_id):
         group = groups.find(request.group_id)
         if group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
         return group
     groups.check_kind(request.group_id)
     if any(call.broker.cluster.find(topic.topic_name) for topic in request.topics):
@@ -54,8 +54,8 @@ def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGrou
 
 
 def _alter_topic(group: ShareGroup | None, name: str, asked: list[AskedRow], call: Call) -> Topic:
-    if not call.may(Operation.READ, On.TOPIC, name):
-        rows = [Row(row.partition_index, On.TOPIC.refusal, "not allowed") for row in asked]
+    if not call.is_authorized(Operation.READ, AclResource.TOPIC, name):
+        rows = [Row(row.partition_index, AclResource.TOPIC.refusal, "not allowed") for row in asked]
         return Topic(name, partitions=rows)
     topic = call.broker.cluster.find(name)
     if topic is None or group is None:
@@ -69,7 +69,7 @@ def _alter(group: ShareGroup, topic_id: bytes, asked: AskedRow, call: Call) -> R
     try:
         partition = call.broker.cluster.partition(topic_id, index)
         call.broker.share_groups.initialize(group, topic_id, index, asked.start_offset)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return Row(index, refusal.code, refusal.message or NOT_HOSTED)
     call.broker.shares.reload(group.id, partition)
     return Row(index)

@@ -7,8 +7,8 @@ v3: resources of type user.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclRule
 from kshare.broker.connection import Call
-from kshare.broker.rights import Rule
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreateAclsRequest, CreateAclsResponse
 from kshare.protocol.messages.create_acls_request import AclCreation
@@ -16,14 +16,14 @@ from kshare.protocol.messages.create_acls_response import AclCreationResult
 
 
 async def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
-    if not call.broker.rights.is_asked:
+    if not call.broker.authorizer.is_enforced:
         refusal = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return CreateAclsResponse(results=[refusal for _ in request.creations])
     return CreateAclsResponse(results=[_create(wanted, call) for wanted in request.creations])
 
 
 def _create(wanted: AclCreation, call: Call) -> AclCreationResult:
-    rule = Rule(
+    rule = AclRule(
         wanted.resource_type,
         wanted.resource_name,
         wanted.resource_pattern_type,
@@ -34,5 +34,5 @@ def _create(wanted: AclCreation, call: Call) -> AclCreationResult:
     )
     if not rule.is_sound:
         return AclCreationResult(ErrorCode.INVALID_REQUEST, "this can't be a rule")
-    call.broker.rights.add(rule)
+    call.broker.authorizer.add(rule)
     return AclCreationResult(error_message=None)

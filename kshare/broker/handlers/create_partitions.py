@@ -9,7 +9,7 @@ v3: may answer THROTTLING_QUOTA_EXCEEDED.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
@@ -33,6 +33,6 @@ def _extend(wanted: CreatePartitionsTopic, is_trial: bool, call: Call) -> Create
             cluster.check_more_partitions(topic, wanted.count, assignments or None)
         else:
             cluster.add_partitions(topic, wanted.count, assignments or None)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return CreatePartitionsTopicResult(wanted.name, refusal.code, refusal.message)
     return CreatePartitionsTopicResult(wanted.name)

@@ -15,7 +15,7 @@ from collections import Counter
 
 from kshare.broker.config_entries import entries
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -51,13 +51,13 @@ def _create(topic: CreatableTopic, is_trial: bool, call: Call) -> CreatableTopic
     try:
         if assignment and (topic.num_partitions != -1 or topic.replication_factor != -1):
             reason = "Both assignment and numbers of partitions or replicas are given."
-            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
+            raise RequestError(ErrorCode.INVALID_REQUEST, reason)
         if is_trial:
             broker.cluster.check_new_topic(topic.name, partitions, replicas, assignment, configs)
             topic_id = bytes(16)
         else:
             topic_id = broker.cluster.create_topic(topic.name, partitions, replicas, assignment, configs).id
-    except Refusal as refusal:
+    except RequestError as refusal:
         return CreatableTopicResult(topic.name, error_code=refusal.code, error_message=refusal.message)
     shown = [
         CreatableTopicConfigs(each.name, each.value, each.read_only, each.source)

@@ -7,8 +7,8 @@ v3: resources of type user.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclFilter
 from kshare.broker.connection import Call
-from kshare.broker.rights import RuleFilter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteAclsRequest, DeleteAclsResponse
 from kshare.protocol.messages.delete_acls_request import DeleteAclsFilter
@@ -16,15 +16,15 @@ from kshare.protocol.messages.delete_acls_response import DeleteAclsFilterResult
 
 
 async def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
-    if not call.broker.rights.is_asked:
+    if not call.broker.authorizer.is_enforced:
         refusal = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return DeleteAclsResponse(filter_results=[refusal for _ in request.filters])
     return DeleteAclsResponse(filter_results=[_delete(chosen, call) for chosen in request.filters])
 
 
 def _delete(asked: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
-    gone = call.broker.rights.remove(
-        RuleFilter(
+    gone = call.broker.authorizer.remove(
+        AclFilter(
             asked.resource_type_filter,
             asked.resource_name_filter,
             asked.pattern_type_filter,

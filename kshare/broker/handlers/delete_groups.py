@@ -9,7 +9,7 @@ v3: the response adds ErrorMessage. Since Kafka 4.4.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from kshare.protocol.messages.delete_groups_response import DeletableGroupResult
@@ -29,6 +29,6 @@ def _delete(group_id: str, call: Call) -> DeletableGroupResult:
         return DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
     try:
         kind.delete(group_id)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return DeletableGroupResult(group_id, refusal.code, refusal.message)
     return DeletableGroupResult(group_id)

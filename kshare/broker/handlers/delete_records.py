@@ -8,7 +8,7 @@ v2: flexible, with compact lengths and tagged fields.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition
@@ -33,14 +33,14 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
 
 def _delete(topic: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
     try:
-        partition = call.broker.cluster.led_partition(topic, wanted.partition_index, call.node)
+        partition = call.broker.cluster.partition_led_by(topic, wanted.partition_index, call.node)
         log = partition.log
         offset = log.high_watermark if wanted.offset == _TO_THE_END else wanted.offset
         if not 0 <= offset <= log.high_watermark:
-            raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if "delete" not in call.broker.configs.topic(topic, "cleanup.policy"):
-            raise Refusal(ErrorCode.POLICY_VIOLATION)
+            raise RequestError(ErrorCode.POLICY_VIOLATION)
         log.delete_before(offset)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return DeleteRecordsPartitionResult(wanted.partition_index, -1, refusal.code)
     return DeleteRecordsPartitionResult(wanted.partition_index, log.start_offset)

@@ -5,10 +5,10 @@ v0: the first.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import NOT_HOSTED, Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import NOT_HOSTED, RequestError
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
@@ -19,29 +19,29 @@ from kshare.protocol.messages.delete_share_group_offsets_response import (
 
 async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteShareGroupOffsetsResponse:
     try:
-        call.need(Operation.DELETE, On.GROUP, request.group_id)
+        call.require(Operation.DELETE, AclResource.GROUP, request.group_id)
         if not request.group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
         check_coordinator(call, request.group_id)
         group = call.broker.share_groups.find(request.group_id)
         if group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    except Refusal as refusal:
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    except RequestError as refusal:
         return DeleteShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
     rows = [_delete(group, topic.topic_name, call) for topic in request.topics]
     return DeleteShareGroupOffsetsResponse(responses=rows)
 
 
 def _delete(group: ShareGroup, name: str, call: Call) -> Row:
-    if not call.may(Operation.READ, On.TOPIC, name):
-        return Row(name, error_code=On.TOPIC.refusal, error_message="not allowed")
+    if not call.is_authorized(Operation.READ, AclResource.TOPIC, name):
+        return Row(name, error_code=AclResource.TOPIC.refusal, error_message="not allowed")
     topic = call.broker.cluster.find(name)
     if topic is None or topic.id not in group.ready:
         reason = NOT_HOSTED if topic is None else "There is no offset information to delete."
         return Row(name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
     try:
         call.broker.share_groups.forget_partitions(group, topic)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return Row(name, topic.id, refusal.code, refusal.message)
     for partition in topic.partitions:
         call.broker.shares.reload(group.id, partition)

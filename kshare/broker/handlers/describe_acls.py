@@ -7,18 +7,18 @@ v3: resources of type user.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclFilter
 from kshare.broker.connection import Call
-from kshare.broker.rights import RuleFilter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeAclsRequest, DescribeAclsResponse
 from kshare.protocol.messages.describe_acls_response import AclDescription, DescribeAclsResource
 
 
 async def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
-    rights = call.broker.rights
-    if not rights.is_asked:
+    authorizer = call.broker.authorizer
+    if not authorizer.is_enforced:
         return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    chosen = RuleFilter(
+    chosen = AclFilter(
         request.resource_type_filter,
         request.resource_name_filter,
         request.pattern_type_filter,
@@ -28,7 +28,7 @@ async def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespon
         request.permission_type,
     )
     found: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for rule in rights.chosen(chosen):
+    for rule in authorizer.chosen(chosen):
         about = rule.resource_type, rule.resource_name, rule.pattern_type
         acl = AclDescription(rule.principal, rule.host, rule.operation, rule.permission_type)
         found.setdefault(about, DescribeAclsResource(*about)).acls.append(acl)

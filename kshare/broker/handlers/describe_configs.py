@@ -8,9 +8,9 @@ v4: flexible, with compact lengths and tagged fields.
 
 from __future__ import annotations
 
-from kshare.broker.config_entries import Entry, entries
+from kshare.broker.config_entries import DescribedConfig, entries
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
@@ -34,7 +34,7 @@ def _describe(wanted: DescribeConfigsResource, with_synonyms: bool, call: Call) 
     )
     try:
         resource = _resource(wanted, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
         return result
     if resource is None:
@@ -53,23 +53,23 @@ def _resource(wanted: DescribeConfigsResource, call: Call) -> Resource | None:
     name = wanted.resource_name
     if wanted.resource_type == Resource.TOPIC:
         if call.broker.cluster.find(name) is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Resource.TOPIC
     if wanted.resource_type == Resource.BROKER:
         if name and name != str(call.node.id):
             reason = f"Unexpected broker id, expected {call.node.id} or empty string, but received {name}"
-            raise Refusal(ErrorCode.INVALID_REQUEST, reason)
+            raise RequestError(ErrorCode.INVALID_REQUEST, reason)
         return Resource.BROKER
     if wanted.resource_type == Resource.GROUP:
         if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return Resource.GROUP
     if wanted.resource_type in (Resource.BROKER_LOGGER, Resource.CLIENT_METRICS):
         return None
-    raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {wanted.resource_type}")
+    raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {wanted.resource_type}")
 
 
-def _shown(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+def _shown(entry: DescribedConfig, with_synonyms: bool) -> DescribeConfigsResourceResult:
     synonyms = [DescribeConfigsSynonym(each.name, each.value, each.source) for each in entry.synonyms]
     return DescribeConfigsResourceResult(
         entry.name,

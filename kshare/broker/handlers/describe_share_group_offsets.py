@@ -6,10 +6,10 @@ v1: the response adds Lag. Since Kafka 4.2.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
@@ -35,12 +35,12 @@ async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Descr
 
 def _described(asked: AskedGroup, call: Call) -> Group:
     try:
-        call.need(Operation.DESCRIBE, On.GROUP, asked.group_id)
+        call.require(Operation.DESCRIBE, AclResource.GROUP, asked.group_id)
         if not asked.group_id and asked.topics is not None:
             reason = "The server experienced an unexpected error when processing the request."
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         check_coordinator(call, asked.group_id)
-    except Refusal as refusal:
+    except RequestError as refusal:
         # Kafka leaves out the text of this one, here.
         text = None if refusal.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else refusal.message
         return Group(asked.group_id, error_code=refusal.code, error_message=text)
@@ -59,17 +59,18 @@ def _all_topics(group_id: str, call: Call) -> list[Topic]:
         topic.name: sorted(indexes)
         for topic_id, indexes in groups.find(group_id).ready.items()
         if (topic := call.broker.cluster.find(topic_id)) is not None
-        and call.may(Operation.DESCRIBE, On.TOPIC, topic.name)
+        and call.is_authorized(Operation.DESCRIBE, AclResource.TOPIC, topic.name)
     }
     return [_topic(group_id, name, indexes, call) for name, indexes in sorted(names.items())]
 
 
 def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
-    if not call.may(Operation.DESCRIBE, On.TOPIC, name):
+    if not call.is_authorized(Operation.DESCRIBE, AclResource.TOPIC, name):
         return Topic(
             name,
             partitions=[
-                Row(index, -1, error_code=On.TOPIC.refusal, error_message=_REFUSED) for index in indexes
+                Row(index, -1, error_code=AclResource.TOPIC.refusal, error_message=_REFUSED)
+                for index in indexes
             ],
         )
     topic = call.broker.cluster.find(name)
@@ -81,7 +82,7 @@ def _topic(group_id: str, name: str, indexes: list[int], call: Call) -> Topic:
 def _row(group_id: str, topic_id: bytes, index: int, call: Call) -> Row:
     try:
         state = call.broker.share_states.summary((group_id, topic_id, index))
-    except Refusal as refusal:
+    except RequestError as refusal:
         return Row(index, UNKNOWN_START, error_code=refusal.code, error_message=refusal.message)
     return Row(index, state.start, state.leader_epoch, _lag(state, topic_id, index, call))
 

@@ -11,7 +11,7 @@ v5: each transaction has an epoch of its own; the response adds ProducerId and P
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import EndTxnRequest, EndTxnResponse
 
@@ -23,11 +23,11 @@ async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     bumps = call.version >= _BUMPS_SINCE
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         known = call.broker.transactions.end(
             request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
         )
-    except Refusal as refusal:
+    except RequestError as refusal:
         return EndTxnResponse(error_code=refusal.code)
     if not bumps:
         return EndTxnResponse()

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse
 from kshare.protocol.messages.fetch_request import FetchPartition
@@ -82,11 +82,11 @@ class _Reading:
     def _read(self, name: str | bytes, wanted: FetchPartition, moved: set[int]) -> PartitionData:
         cluster = self._call.broker.cluster
         try:
-            partition = cluster.led_partition(name, wanted.partition, self._call.node)
+            partition = cluster.partition_led_by(name, wanted.partition, self._call.node)
             partition.check_epoch(wanted.current_leader_epoch)
             self.partitions.append(partition)
             return self._read_log(partition, wanted)
-        except Refusal as refusal:
+        except RequestError as refusal:
             self.has_error = True
             result = PartitionData(wanted.partition, refusal.code, -1, records=b"")
             if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._call.version >= _LEADER_TOLD_SINCE:

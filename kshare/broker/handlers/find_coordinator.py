@@ -15,9 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 
+from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.cluster import COORDINATED_BY
 from kshare.broker.connection import Call
-from kshare.broker.rights import CLUSTER_NAME, On, Operation
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kshare.protocol.messages.find_coordinator_response import Coordinator
@@ -57,10 +57,10 @@ def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
         return ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
     if kind == _SHARE and not _is_share_key(key):
         return ErrorCode.INVALID_REQUEST, "a share coordinator's key is group:topicId:partition"
-    if kind == _GROUP and not call.may(Operation.DESCRIBE, On.GROUP, key):
-        return On.GROUP.refusal, None
-    if kind == _SHARE and not call.may(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME):
-        return On.CLUSTER.refusal, None
+    if kind == _GROUP and not call.is_authorized(Operation.DESCRIBE, AclResource.GROUP, key):
+        return AclResource.GROUP.refusal, None
+    if kind == _SHARE and not call.is_authorized(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME):
+        return AclResource.CLUSTER.refusal, None
     return ErrorCode.NONE, None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.group import GroupState
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
@@ -22,13 +22,13 @@ async def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     groups = call.broker.classic_groups
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)
         member = group.member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)
         if group.state is GroupState.PREPARING:
-            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-    except Refusal as refusal:
+            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+    except RequestError as refusal:
         return HeartbeatResponse(error_code=refusal.code)
     return HeartbeatResponse()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kshare.broker.configs import Configs, extended
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -36,7 +36,7 @@ def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterCon
             configs.check(resource, values)
         else:
             configs.replace(resource, name, values)
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result
 
@@ -45,29 +45,29 @@ def _target(wanted: AlterConfigsResource, call: Call) -> tuple[Resource, str]:
     name = wanted.resource_name
     if wanted.resource_type == Resource.TOPIC:
         if call.broker.cluster.find(name) is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic doesn't exist.")
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic doesn't exist.")
         return Resource.TOPIC, name
     if wanted.resource_type == Resource.GROUP:
         if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return Resource.GROUP, name
     if wanted.resource_type == Resource.BROKER:
         # The nodes of an embedded cluster share their settings.
         return Resource.BROKER, ""
-    raise Refusal(ErrorCode.INVALID_REQUEST, f"Can't configure resources of type {wanted.resource_type}")
+    raise RequestError(ErrorCode.INVALID_REQUEST, f"Can't configure resources of type {wanted.resource_type}")
 
 
 def _changed(configs: Configs, resource: Resource, of: str, changes: list[AlterableConfig]) -> dict[str, str]:
     values = configs.of(resource, of)
     if len({each.name for each in changes}) != len(changes):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     for change in changes:
         setting = configs.setting(resource, change.name)
         if change.config_operation == _DELETE:
             values.pop(change.name, None)
             continue
         if change.value is None:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
         if change.config_operation == _SET:
             values[change.name] = change.value
         elif change.config_operation in (_APPEND, _SUBTRACT):
@@ -75,5 +75,5 @@ def _changed(configs: Configs, resource: Resource, of: str, changes: list[Altera
             is_append = change.config_operation == _APPEND
             values[change.name] = extended(setting, current, change.value, is_append)
         else:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.config_operation}")
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.config_operation}")
     return values

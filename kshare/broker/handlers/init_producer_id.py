@@ -11,7 +11,7 @@ v5: may answer TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 
@@ -24,12 +24,12 @@ async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdRe
         return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
     try:
         if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise RequestError(ErrorCode.INVALID_REQUEST)
         if call.broker.cluster.coordinator(_TRANSACTION, name) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         begun = transactions.begin_producer(
             name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
-    except Refusal as refusal:
+    except RequestError as refusal:
         return InitProducerIdResponse(error_code=refusal.code, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=begun.producer_id, producer_epoch=begun.epoch)

@@ -5,9 +5,9 @@ v0: the first.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import CLUSTER_NAME, On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
 from kshare.protocol.messages.initialize_share_group_state_request import PartitionData
 from kshare.protocol.messages.initialize_share_group_state_response import (
@@ -37,10 +37,10 @@ def _initialize(group: str, topic_id: bytes, asked: PartitionData, call: Call) -
     key = group, topic_id, asked.partition
     states = call.broker.share_states
     try:
-        call.need(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME)
+        call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
         states.initialize(key, asked.state_epoch, asked.start_offset)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return PartitionResult(
             asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )

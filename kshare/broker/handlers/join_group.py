@@ -14,10 +14,10 @@ v9: the response adds SkipAssignment.
 
 from __future__ import annotations
 
-from kshare.broker.classic_groups.coordinator import Joining, MemberIdRequired
+from kshare.broker.classic_groups.coordinator import JoinParameters, MemberIdRequired
 from kshare.broker.classic_groups.group import JoinResult
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import JoinGroupRequest, JoinGroupResponse
 from kshare.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -29,7 +29,7 @@ _LONGEST_WAIT_MS = 30 * 60 * 1000
 
 async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
     groups = call.broker.classic_groups
-    wish = Joining(
+    parameters = JoinParameters(
         request.member_id,
         request.group_instance_id,
         call.client_id or "",
@@ -42,19 +42,19 @@ async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
     )
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
-        group, member = groups.join(request.group_id, wish)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        group, member = groups.join(request.group_id, parameters)
     except MemberIdRequired as required:
         return _refused(required, required.member_id)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return _refused(refusal, request.member_id)
     deadline = call.now + _LONGEST_WAIT_MS
     while (result := member.result) is None:
         if group.members.get(member.id) is not member:
-            return _refused(Refusal(ErrorCode.UNKNOWN_MEMBER_ID), member.id)
+            return _refused(RequestError(ErrorCode.UNKNOWN_MEMBER_ID), member.id)
         if not await call.wait([group.changed], deadline):
             # The client is gone. Its session will tell, unless it comes back.
-            return _refused(Refusal(ErrorCode.REBALANCE_IN_PROGRESS), member.id)
+            return _refused(RequestError(ErrorCode.REBALANCE_IN_PROGRESS), member.id)
     return _joined(result, member.id, group.protocol_type)
 
 
@@ -69,5 +69,5 @@ def _joined(result: JoinResult, member_id: str, protocol_type: str) -> JoinGroup
     )
 
 
-def _refused(refusal: Refusal, member_id: str) -> JoinGroupResponse:
+def _refused(refusal: RequestError, member_id: str) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=refusal.code, protocol_name="", member_id=member_id)

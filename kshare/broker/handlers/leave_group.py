@@ -11,7 +11,7 @@ v5: the request adds Reason.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 from kshare.protocol.messages.leave_group_request import MemberIdentity
@@ -43,6 +43,6 @@ def _leave(group_id: str, who: MemberIdentity, call: Call) -> MemberResponse:
             groups.leave(group, by_instance)
         else:
             groups.leave(group, group.member(who.member_id, who.group_instance_id))
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code = refusal.code
     return result

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from kshare.protocol.messages.list_offsets_request import ListOffsetsPartition
@@ -47,11 +47,11 @@ def _look_up(
 ) -> ListOffsetsPartitionResponse:
     result = ListOffsetsPartitionResponse(wanted.partition_index)
     try:
-        partition = call.broker.cluster.led_partition(topic, wanted.partition_index, call.node)
+        partition = call.broker.cluster.partition_led_by(topic, wanted.partition_index, call.node)
         partition.check_epoch(wanted.current_leader_epoch)
         result.timestamp, result.offset = _find(partition, wanted.timestamp, committed_only)
         result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code = refusal.code
     return result
 
@@ -69,6 +69,6 @@ def _find(partition: Partition, time: int, committed_only: bool) -> tuple[int, i
     if time == _LARGEST_TIME:
         return log.largest_timestamp()
     if time < 0:
-        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"no such special time: {time}")
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, f"no such special time: {time}")
     found = log.first_from(time)
     return found if found is not None and found[1] < end else (-1, -1)

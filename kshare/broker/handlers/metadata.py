@@ -19,10 +19,10 @@ v13: the response adds ErrorCode.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Partition, Topic, check_topic_name
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import MetadataRequest, MetadataResponse
@@ -61,24 +61,24 @@ def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -
         return _describe(found)
     name = wanted.name or ""
     if not _may_see(name, call):
-        return MetadataResponseTopic(On.TOPIC.refusal, name)
+        return MetadataResponseTopic(AclResource.TOPIC.refusal, name)
     found = cluster.find(name)
     if found is not None:
         return _describe(found)
     try:
         check_topic_name(name)
-        may = call.broker.configs.is_on(Resource.BROKER, "", "auto.create.topics.enable")
-        if may and (request.allow_auto_topic_creation or call.version < 4):
+        is_authorized = call.broker.configs.is_on(Resource.BROKER, "", "auto.create.topics.enable")
+        if is_authorized and (request.allow_auto_topic_creation or call.version < 4):
             cluster.create_topic(name, call.broker.configs.broker_number("num.partitions"), 1)
             # As brokers do, whose new topic has no leader yet; the client asks again.
             return MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, name)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return MetadataResponseTopic(refusal.code, name)
     return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
 def _may_see(name: str, call: Call) -> bool:
-    return call.may(Operation.DESCRIBE, On.TOPIC, name)
+    return call.is_authorized(Operation.DESCRIBE, AclResource.TOPIC, name)
 
 
 def _describe(topic: Topic) -> MetadataResponseTopic:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from kshare.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
@@ -32,14 +32,14 @@ async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespon
     error = ErrorCode.NONE
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         call.broker.classic_groups.check_commit(
             request.group_id,
             request.member_id,
             request.generation_id_or_member_epoch,
             request.group_instance_id,
         )
-    except Refusal as refusal:
+    except RequestError as refusal:
         error = refusal.code
     return OffsetCommitResponse(
         topics=[_commit(request.group_id, topic, error, call) for topic in request.topics]

@@ -8,7 +8,7 @@ v4: flexible, with compact lengths and tagged fields.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kshare.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderPartition
 from kshare.protocol.messages.offset_for_leader_epoch_response import (
@@ -30,9 +30,9 @@ async def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForL
 
 def _find(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     try:
-        partition = call.broker.cluster.led_partition(topic, wanted.partition, call.node)
+        partition = call.broker.cluster.partition_led_by(topic, wanted.partition, call.node)
         partition.check_epoch(wanted.current_leader_epoch)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return EpochEndOffset(refusal.code, wanted.partition)
     if wanted.leader_epoch == partition.leader_epoch:
         return EpochEndOffset(0, wanted.partition, wanted.leader_epoch, partition.log.end_offset)

@@ -17,10 +17,10 @@ v13: the request adds TopicId and drops Name; the response adds TopicId and drop
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Partition
-from kshare.broker.connection import Call, RefusedConnection
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.connection import Call, CloseConnection
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -46,7 +46,7 @@ async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
     if request.acks == 0:
         if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
             # There is no answer to say it in.
-            raise RefusedConnection
+            raise CloseConnection
         return None
     nodes = call.broker.cluster.nodes
     answer.node_endpoints = [
@@ -62,16 +62,16 @@ def _append(
     name = topic.topic_id if call.version >= _BY_ID_SINCE else topic.name
     try:
         if request.acks not in (-1, 0, 1):
-            raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
-        partition = call.broker.cluster.led_partition(name, data.index, call.node)
-        call.need(Operation.WRITE, On.TOPIC, partition.topic.name)
+            raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+        partition = call.broker.cluster.partition_led_by(name, data.index, call.node)
+        call.require(Operation.WRITE, AclResource.TOPIC, partition.topic.name)
         if partition.topic.is_internal:
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients don't write to internal topics")
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients don't write to internal topics")
         _join_transaction(partition, data, request, call)
         appended = partition.log.append(
             data.records or b"", now=call.now, leader_epoch=partition.leader_epoch
         )
-    except Refusal as refusal:
+    except RequestError as refusal:
         result.error_code = refusal.code
         result.error_message = refusal.message
         if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADER_TOLD_SINCE:

@@ -7,12 +7,12 @@ v2: acknowledgements that renew; the request adds IsRenewAck; the response adds 
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import settle
-from kshare.broker.shares.sessions import CLOSE, OPEN, TopicPartition
+from kshare.broker.shares.sessions import CLOSE, OPEN, TopicIdPartition
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kshare.protocol.messages.share_acknowledge_response import (
@@ -28,16 +28,16 @@ _LOCK_MS = "share.record.lock.duration.ms"
 async def handle(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     try:
         return _answer(request, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return ShareAcknowledgeResponse(error_code=refusal.code, error_message=refusal.message)
 
 
 def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
-    call.need(Operation.READ, On.GROUP, request.group_id or "")
+    call.require(Operation.READ, AclResource.GROUP, request.group_id or "")
     if request.group_id is None or not request.member_id:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     if request.share_session_epoch == OPEN:
-        raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "no session is opened by acknowledging")
+        raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "no session is opened by acknowledging")
     owner = request.group_id, request.member_id
     session = call.broker.shares.session_for(owner, request.share_session_epoch, call.connection)
     said = {
@@ -53,7 +53,7 @@ def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeRes
 
 
 def _response(
-    call: Call, group: str, outcomes: dict[TopicPartition, Refusal | None]
+    call: Call, group: str, outcomes: dict[TopicIdPartition, RequestError | None]
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     moved: dict[int, Node] = {}
@@ -73,7 +73,7 @@ def _response(
 
 
 def _tell_leader(
-    call: Call, topic_partition: TopicPartition, data: PartitionData, moved: dict[int, Node]
+    call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
     topic_id, index = topic_partition
     partition = call.broker.cluster.partition(topic_id, index)

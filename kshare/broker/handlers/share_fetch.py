@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import Batches, settle
-from kshare.broker.shares.fetching import Found, ShareFetching, Wish
-from kshare.broker.shares.led_partition import Handout
-from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSession, TopicPartition
+from kshare.broker.shares.fetching import FetchParameters, RecordsByPartition, ShareFetching
+from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSession, TopicIdPartition
+from kshare.broker.shares.share_partition_leader import PartitionRecords
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
 from kshare.protocol.messages.share_fetch_response import (
@@ -37,7 +37,7 @@ _LOCK_MS = "share.record.lock.duration.ms"
 async def handle(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     try:
         return await _answer(request, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return ShareFetchResponse(error_code=refusal.code, error_message=refusal.message)
 
 
@@ -49,21 +49,21 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
         for partition in topic.partitions
     }
     group, member = str(request.group_id), str(request.member_id)
-    call.need(Operation.READ, On.GROUP, group)
+    call.require(Operation.READ, AclResource.GROUP, group)
     _check(request, said)
     session = shares.session_for((group, member), request.share_session_epoch, call.connection)
     acks = {each: batches for each, batches in said.items() if batches}
     outcomes = settle(call, group, member, acks, request.is_renew_ack)
     if request.share_session_epoch == CLOSE:
         shares.end(session, call.node)
-        found: Found = {}
+        found: RecordsByPartition = {}
     else:
         _change(session, request, said)
         if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"acquire mode {request.share_acquire_mode}")
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"acquire mode {request.share_acquire_mode}")
         try:
-            found = await ShareFetching(call, session, _wish(request)).run()
-        except Refusal as refusal:
+            found = await ShareFetching(call, session, _parameters(request)).run()
+        except RequestError as refusal:
             lock_ms = call.broker.configs.group_number(group, _LOCK_MS)
             return ShareFetchResponse(
                 error_code=refusal.code,
@@ -74,18 +74,18 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     return _response(call, session, outcomes, found)
 
 
-def _check(request: ShareFetchRequest, said: Mapping[TopicPartition, Batches]) -> None:
+def _check(request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches]) -> None:
     if request.group_id is None or not request.member_id:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
     if request.share_session_epoch == OPEN and any(said.values()):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a session's first request can't acknowledge")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a session's first request can't acknowledge")
     limits = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records)
     if request.is_renew_ack and any(limits):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a fetch that renews asks for no records")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a fetch that renews asks for no records")
 
 
 def _change(
-    session: ShareSession, request: ShareFetchRequest, said: Mapping[TopicPartition, Batches]
+    session: ShareSession, request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches]
 ) -> None:
     forgotten = [
         (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
@@ -101,11 +101,11 @@ def _check_topics(session: ShareSession, call: Call) -> None:
     if call.broker.profile.fetches_around_unknown_topics:
         return
     if any(call.broker.cluster.find(topic_id) is None for topic_id, _ in session.partitions):
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic of the session isn't known")
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic of the session isn't known")
 
 
-def _wish(request: ShareFetchRequest) -> Wish:
-    return Wish(
+def _parameters(request: ShareFetchRequest) -> FetchParameters:
+    return FetchParameters(
         request.max_records,
         request.batch_size,
         request.share_acquire_mode == _RECORD_LIMIT,
@@ -116,7 +116,10 @@ def _wish(request: ShareFetchRequest) -> Wish:
 
 
 def _response(
-    call: Call, session: ShareSession, outcomes: dict[TopicPartition, Refusal | None], found: Found
+    call: Call,
+    session: ShareSession,
+    outcomes: dict[TopicIdPartition, RequestError | None],
+    found: RecordsByPartition,
 ) -> ShareFetchResponse:
     lock_ms = call.broker.configs.group_number(session.group, _LOCK_MS)
     response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
@@ -128,10 +131,10 @@ def _response(
         if not _has_news(result) and topic_partition not in outcomes and not is_new:
             continue
         if topic_partition in session.partitions:
-            session.partitions[topic_partition] = isinstance(result, Refusal)
+            session.partitions[topic_partition] = isinstance(result, RequestError)
         data = _partition(topic_partition[1], result, outcomes.get(topic_partition))
         for refusal in (result, outcomes.get(topic_partition)):
-            if isinstance(refusal, Refusal) and refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if isinstance(refusal, RequestError) and refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 _tell_leader(call, topic_partition, data, moved)
         topic = topics.setdefault(topic_partition[0], ShareFetchableTopicResponse(topic_partition[0]))
         topic.partitions.append(data)
@@ -140,15 +143,17 @@ def _response(
     return response
 
 
-def _has_news(result: Handout | Refusal | None) -> bool:
-    return isinstance(result, Refusal) or (result is not None and bool(result.acquired))
+def _has_news(result: PartitionRecords | RequestError | None) -> bool:
+    return isinstance(result, RequestError) or (result is not None and bool(result.acquired))
 
 
-def _partition(index: int, result: Handout | Refusal | None, ack: Refusal | None) -> PartitionData:
+def _partition(
+    index: int, result: PartitionRecords | RequestError | None, ack: RequestError | None
+) -> PartitionData:
     data = PartitionData(index, records=b"")
     if ack is not None:
         data.acknowledge_error_code, data.acknowledge_error_message = ack.code, ack.message
-    if isinstance(result, Refusal):
+    if isinstance(result, RequestError):
         data.error_code, data.error_message = result.code, result.message
     elif result is not None and result.acquired:
         data.records = b"".join(batch.data for batch in result.batches)
@@ -159,7 +164,7 @@ def _partition(index: int, result: Handout | Refusal | None, ack: Refusal | None
 
 
 def _tell_leader(
-    call: Call, topic_partition: TopicPartition, data: PartitionData, moved: dict[int, Node]
+    call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
     """Tells the client the new leader, so that it needn't ask for metadata."""
     topic_id, index = topic_partition

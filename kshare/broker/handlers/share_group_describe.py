@@ -5,11 +5,11 @@ v1: the first that is served; v0 was an early access in Kafka 4.0.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
-from kshare.broker.share_groups.share_group import Member as GroupMember
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_groups.share_group import ShareMember as GroupMember
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kshare.protocol.messages.share_group_describe_response import (
@@ -35,14 +35,14 @@ async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDe
 
 def _described(group_id: str, call: Call) -> DescribedGroup:
     try:
-        call.need(Operation.DESCRIBE, On.GROUP, group_id)
+        call.require(Operation.DESCRIBE, AclResource.GROUP, group_id)
         if not group_id:
-            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)
         check_coordinator(call, group_id)
         group = call.broker.share_groups.find(group_id)
         for name in {name for member in group.members.values() for name in member.topics}:
-            call.need(Operation.DESCRIBE, On.TOPIC, name)
-    except Refusal as refusal:
+            call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
+    except RequestError as refusal:
         return DescribedGroup(refusal.code, _TEXTS.get(refusal.code, refusal.message), group_id)
     return DescribedGroup(
         group_id=group_id,

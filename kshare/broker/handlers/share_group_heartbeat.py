@@ -5,12 +5,12 @@ v1: the first that is served; v0 was an early access in Kafka 4.0.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
-from kshare.broker.refusal import NOT_THE_COORDINATOR, Refusal
-from kshare.broker.rights import On, Operation
-from kshare.broker.share_groups.assignor import TopicPartition
-from kshare.broker.share_groups.share_group import JOIN, LEAVE, Beat
+from kshare.broker.request_error import NOT_THE_COORDINATOR, RequestError
+from kshare.broker.share_groups.assignor import TopicIdPartition
+from kshare.broker.share_groups.share_group import JOIN, LEAVE, Heartbeat
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
@@ -28,18 +28,18 @@ _INTERVAL = "share.heartbeat.interval.ms"
 async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     try:
         return _answer(request, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         text = None if refusal.code in _WITHOUT_TEXT else refusal.message
         return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
 
 
 def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
-    call.need(Operation.READ, On.GROUP, request.group_id)
+    call.require(Operation.READ, AclResource.GROUP, request.group_id)
     for name in request.subscribed_topic_names or []:
-        call.need(Operation.DESCRIBE, On.TOPIC, name)
+        call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
     _check(request)
     check_coordinator(call, request.group_id)
-    beat = Beat(
+    heartbeat_request = Heartbeat(
         request.member_id,
         request.member_epoch,
         request.subscribed_topic_names,
@@ -47,7 +47,7 @@ def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartb
         call.client_id or "",
         call.connection.peer,
     )
-    answer = call.broker.share_groups.heartbeat(request.group_id, beat)
+    answer = call.broker.share_groups.heartbeat(request.group_id, heartbeat_request)
     is_gone = answer.epoch == LEAVE
     return ShareGroupHeartbeatResponse(
         member_id=request.member_id,
@@ -61,7 +61,7 @@ def check_coordinator(call: Call, group: str) -> None:
     """Raises Refusal unless this node coordinates the group."""
     node: Node | None = call.broker.cluster.coordinator(_GROUP, group)
     if node is not call.node:
-        raise Refusal(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
+        raise RequestError(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
@@ -78,11 +78,11 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
         raise _invalid("MemberEpoch is invalid.")
 
 
-def _invalid(reason: str | None) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, reason)
+def _invalid(reason: str | None) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _topics(assigned: set[TopicPartition]) -> list[TopicPartitions]:
+def _topics(assigned: set[TopicIdPartition]) -> list[TopicPartitions]:
     topics: dict[bytes, TopicPartitions] = {}
     for topic_id, index in sorted(assigned):
         topics.setdefault(topic_id, TopicPartitions(topic_id)).partitions.append(index)

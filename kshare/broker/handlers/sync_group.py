@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.group import GroupState
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
@@ -23,7 +23,7 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     groups = call.broker.classic_groups
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)
         member = group.member(request.member_id, request.group_instance_id)
         for said, known in (
@@ -31,7 +31,7 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
             (request.protocol_name, group.protocol),
         ):
             if said is not None and said != known:
-                raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)
         if group.state is GroupState.COMPLETING and group.leader == member.id:
@@ -40,9 +40,9 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
         while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
             group.member(request.member_id)
         if group.state is not GroupState.STABLE:
-            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
         group.check_generation(request.generation_id)
-    except Refusal as refusal:
+    except RequestError as refusal:
         return SyncGroupResponse(error_code=refusal.code)
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import TransactionState
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -32,7 +32,7 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
     error = ErrorCode.NONE
     try:
         _check(request, call)
-    except Refusal as refusal:
+    except RequestError as refusal:
         error = refusal.code
     answer = TxnOffsetCommitResponse()
     for topic in request.topics:
@@ -56,13 +56,13 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
 
 def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
     if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-        raise Refusal(ErrorCode.NOT_COORDINATOR)
+        raise RequestError(ErrorCode.NOT_COORDINATOR)
     transactions = call.broker.transactions
     known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
     if call.version >= _IMPLICIT_SINCE:
         transactions.add(known, [])
     elif known.state is not TransactionState.ONGOING:
-        raise Refusal(ErrorCode.INVALID_TXN_STATE)
+        raise RequestError(ErrorCode.INVALID_TXN_STATE)
     if request.member_id or request.generation_id_or_member_epoch >= 0:
         call.broker.classic_groups.check_commit(
             request.group_id,

@@ -6,11 +6,11 @@ v1: the request adds DeliveryCompleteCount. Since Kafka 4.2.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import CLUSTER_NAME, On, Operation
-from kshare.broker.share_state.combining import StateBatch
-from kshare.broker.share_state.share_state import Said
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.share_state import StateUpdate
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.protocol.messages import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 from kshare.protocol.messages.write_share_group_state_request import PartitionData
 from kshare.protocol.messages.write_share_group_state_response import PartitionResult, WriteStateResult
@@ -34,18 +34,18 @@ def _write(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> Par
     key = group, topic_id, asked.partition
     states = call.broker.share_states
     try:
-        call.need(Operation.CLUSTER_ACTION, On.CLUSTER, CLUSTER_NAME)
+        call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
         states.write(key, _said(asked))
-    except Refusal as refusal:
+    except RequestError as refusal:
         return PartitionResult(
             asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
     return PartitionResult(asked.partition)
 
 
-def _said(asked: PartitionData) -> Said:
-    return Said(
+def _said(asked: PartitionData) -> StateUpdate:
+    return StateUpdate(
         asked.state_epoch,
         asked.leader_epoch,
         asked.start_offset,

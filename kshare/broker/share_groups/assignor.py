@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TopicPartition = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """Topic id and index."""
 
 
 def assign(
-    wanted: Mapping[str, set[TopicPartition]], current: Mapping[str, set[TopicPartition]]
-) -> dict[str, set[TopicPartition]]:
+    wanted: Mapping[str, set[TopicIdPartition]], current: Mapping[str, set[TopicIdPartition]]
+) -> dict[str, set[TopicIdPartition]]:
     """For each member, by what each may have and what each has now."""
-    partitions = sorted(set[TopicPartition]().union(*wanted.values()))
+    partitions = sorted(set[TopicIdPartition]().union(*wanted.values()))
     members = [member for member in sorted(wanted) if wanted[member]]
-    target: dict[str, set[TopicPartition]] = {member: set() for member in wanted}
+    target: dict[str, set[TopicIdPartition]] = {member: set() for member in wanted}
     if not partitions:
         return target
     sharers = -(-len(members) // len(partitions))

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_groups.assignor import TopicPartition, assign
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_groups.assignor import TopicIdPartition, assign
 from kshare.protocol.error_codes import ErrorCode
 
 JOIN, LEAVE = 0, -1
@@ -27,7 +27,7 @@ Metadata = dict[str, tuple[bytes, int]]
 
 
 @dataclass(slots=True)
-class Member:
+class ShareMember:
     id: str
     client_id: str
     host: str
@@ -35,13 +35,13 @@ class Member:
     topics: list[str] = field(default_factory=list)
     epoch: int = 0
     previous_epoch: int = 0
-    assigned: set[TopicPartition] = field(default_factory=set)
-    silent_at: int = 0
+    assigned: set[TopicIdPartition] = field(default_factory=set)
+    session_ends_at: int = 0
     """When the session ends unless it is heard."""
 
 
 @dataclass(slots=True, frozen=True)
-class Beat:
+class Heartbeat:
     """A heartbeat."""
 
     member_id: str
@@ -53,9 +53,9 @@ class Beat:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class HeartbeatResult:
     epoch: int
-    assigned: set[TopicPartition] | None
+    assigned: set[TopicIdPartition] | None
     """None where nothing has changed."""
 
 
@@ -66,9 +66,9 @@ class ShareGroup:
         self.id = group_id
         self.epoch = 1
         self.assignment_epoch = 1
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ShareMember] = {}
         self.ready: dict[bytes, set[int]] = {}
-        self._target: dict[str, set[TopicPartition]] = {}
+        self._target: dict[str, set[TopicIdPartition]] = {}
         self._metadata: Metadata = {}
         self._assigned_at: int | None = None
 
@@ -83,32 +83,34 @@ class ShareGroup:
 
     # --- members
 
-    def check(self, beat: Beat) -> None:
+    def check(self, heartbeat_request: Heartbeat) -> None:
         """Raises Refusal for a member that isn't one, or isn't at this epoch."""
-        member = self.member(beat.member_id)
-        if beat.epoch > member.epoch:
-            raise _fenced(f"a greater member epoch ({beat.epoch})", member, "")
-        if 0 < beat.epoch < member.epoch and beat.epoch != member.previous_epoch:
+        member = self.member(heartbeat_request.member_id)
+        if heartbeat_request.epoch > member.epoch:
+            raise _fenced(f"a greater member epoch ({heartbeat_request.epoch})", member, "")
+        if 0 < heartbeat_request.epoch < member.epoch and heartbeat_request.epoch != member.previous_epoch:
             before = f", and it does not match the previous member epoch ({member.previous_epoch})"
-            raise _fenced(f"a smaller member epoch ({beat.epoch})", member, before)
+            raise _fenced(f"a smaller member epoch ({heartbeat_request.epoch})", member, before)
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ShareMember:
         """Raises Refusal, in Kafka's words, for one that isn't there."""
         member = self.members.get(member_id)
         if member is None:
             reason = f"Member {member_id} is not a member of group {self.id}."
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, reason)
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, reason)
         return member
 
     def heartbeat(
-        self, beat: Beat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
-    ) -> Answer:
+        self, heartbeat_request: Heartbeat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
+    ) -> HeartbeatResult:
         """`known` are all topics that exist. A member that joins must have been allowed to."""
-        member = self.members.get(beat.member_id)
+        member = self.members.get(heartbeat_request.member_id)
         is_changed = member is None
         if member is None:
-            member = self.members[beat.member_id] = Member(beat.member_id, beat.client_id, beat.host)
-        is_changed |= self._update(member, beat)
+            member = self.members[heartbeat_request.member_id] = ShareMember(
+                heartbeat_request.member_id, heartbeat_request.client_id, heartbeat_request.host
+            )
+        is_changed |= self._update(member, heartbeat_request)
         metadata = {topic: known[topic] for topic in sorted(self.topics) if topic in known}
         is_changed |= metadata != self._metadata
         self._metadata = metadata
@@ -118,7 +120,7 @@ class ShareGroup:
             self._assigned_at is None or now - self._assigned_at >= interval
         ):
             self._assign(now)
-        return self._reconcile(member, beat)
+        return self._reconcile(member, heartbeat_request)
 
     def remove(self, member_id: str) -> None:
         """It has left, or was silent for too long."""
@@ -126,20 +128,20 @@ class ShareGroup:
         self._target.pop(member_id, None)
         self.epoch += 1
 
-    def _update(self, member: Member, beat: Beat) -> bool:
-        member.client_id, member.host = beat.client_id, beat.host
+    def _update(self, member: ShareMember, heartbeat_request: Heartbeat) -> bool:
+        member.client_id, member.host = heartbeat_request.client_id, heartbeat_request.host
         is_changed = False
-        if beat.rack is not None and beat.rack != member.rack:
-            member.rack = beat.rack
+        if heartbeat_request.rack is not None and heartbeat_request.rack != member.rack:
+            member.rack = heartbeat_request.rack
             is_changed = True
-        if beat.topics is not None:
-            is_changed |= set(beat.topics) != set(member.topics)
-            member.topics = sorted(set(beat.topics))
+        if heartbeat_request.topics is not None:
+            is_changed |= set(heartbeat_request.topics) != set(member.topics)
+            member.topics = sorted(set(heartbeat_request.topics))
         return is_changed
 
     # --- the assignment
 
-    def _reconcile(self, member: Member, beat: Beat) -> Answer:
+    def _reconcile(self, member: ShareMember, heartbeat_request: Heartbeat) -> HeartbeatResult:
         """Takes the target over; what is no longer subscribed, or gone, is taken away at once."""
         before = member.assigned
         if member.epoch != self.assignment_epoch:
@@ -147,8 +149,12 @@ class ShareGroup:
             member.assigned = self._target.get(member.id, set())
         topic_ids = {self._metadata[topic][0] for topic in member.topics if topic in self._metadata}
         member.assigned = {each for each in member.assigned if each[0] in topic_ids}
-        is_told = beat.epoch == JOIN or beat.topics is not None or member.assigned != before
-        return Answer(member.epoch, set(member.assigned) if is_told else None)
+        is_told = (
+            heartbeat_request.epoch == JOIN
+            or heartbeat_request.topics is not None
+            or member.assigned != before
+        )
+        return HeartbeatResult(member.epoch, set(member.assigned) if is_told else None)
 
     def _assign(self, now: int) -> None:
         wanted = {member.id: self._open_to(member.topics) for member in self.members.values()}
@@ -156,7 +162,7 @@ class ShareGroup:
         self.assignment_epoch = self.epoch
         self._assigned_at = now
 
-    def _open_to(self, topics: Iterable[str]) -> set[TopicPartition]:
+    def _open_to(self, topics: Iterable[str]) -> set[TopicIdPartition]:
         """The partitions of topics that may be assigned."""
         return {
             (topic_id, index)
@@ -166,12 +172,12 @@ class ShareGroup:
         }
 
     def _is_readier_than_assigned(self) -> bool:
-        assigned = set[TopicPartition]().union(*self._target.values())
+        assigned = set[TopicIdPartition]().union(*self._target.values())
         return not self._open_to(self.topics) <= assigned
 
     # --- partitions
 
-    def missing(self) -> list[TopicPartition]:
+    def missing(self) -> list[TopicIdPartition]:
         """Partitions of subscribed topics that have no share state yet."""
         return [
             (topic_id, index)
@@ -180,14 +186,14 @@ class ShareGroup:
             if index not in self.ready.get(topic_id, ())
         ]
 
-    def set_ready(self, partition: TopicPartition) -> None:
+    def set_ready(self, partition: TopicIdPartition) -> None:
         topic_id, index = partition
         self.ready.setdefault(topic_id, set()).add(index)
 
 
-def _fenced(what: str, member: Member, addition: str) -> Refusal:
+def _fenced(what: str, member: ShareMember, addition: str) -> RequestError:
     """In Kafka's words."""
-    return Refusal(
+    return RequestError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The share group member has {what} than the one known by the group coordinator ({member.epoch}){addition}. "
         "The member must abandon all its partitions and rejoin.",

@@ -12,8 +12,8 @@ from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Topic
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups, ListedGroup
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_groups.share_group import LEAVE, Answer, Beat, Member, ShareGroup
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_groups.share_group import LEAVE, Heartbeat, HeartbeatResult, ShareGroup, ShareMember
 from kshare.broker.share_state.coordinator import ShareCoordinator
 from kshare.broker.share_state.share_state import UNKNOWN_START
 from kshare.protocol.error_codes import ErrorCode
@@ -46,7 +46,7 @@ class ShareGroups:
     def delete(self, group_id: str) -> None:
         group = self._by_id[group_id]
         if group.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         for topic_id, indexes in group.ready.items():
             for index in indexes:
                 self._states.delete((group_id, topic_id, index))
@@ -62,27 +62,27 @@ class ShareGroups:
         group = self._by_id.get(group_id)
         if group is None:
             self.check_kind(group_id)
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    def heartbeat(self, group_id: str, beat: Beat) -> Answer:
+    def heartbeat(self, group_id: str, heartbeat_request: Heartbeat) -> HeartbeatResult:
         """Raises Refusal."""
-        if beat.epoch == LEAVE:
-            return self._leave(self.find(group_id), beat)
-        if beat.epoch != 0:
+        if heartbeat_request.epoch == LEAVE:
+            return self._leave(self.find(group_id), heartbeat_request)
+        if heartbeat_request.epoch != 0:
             group = self._joined(group_id)
-            group.check(beat)
+            group.check(heartbeat_request)
         else:
             group = self.find_or_make(group_id)
-            self._check_room(group, beat.member_id)
+            self._check_room(group, heartbeat_request.member_id)
         now = self._clock.now()
         known = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
         interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
-        answer = group.heartbeat(beat, known, now, interval)
-        self._keep_alive(group, group.members[beat.member_id], now)
+        answer = group.heartbeat(heartbeat_request, known, now, interval)
+        self._keep_alive(group, group.members[heartbeat_request.member_id], now)
         if self._initialize(group) and not interval:
             # Where nobody wants to wait, a member needn't come again for what has become ready meanwhile.
-            answer = group.heartbeat(beat, known, now, interval)
+            answer = group.heartbeat(heartbeat_request, known, now, interval)
         return answer
 
     def find_or_make(self, group_id: str) -> ShareGroup:
@@ -93,14 +93,14 @@ class ShareGroups:
     def _joined(self, group_id: str) -> ShareGroup:
         """The group of a member that stays: Kafka says it in other words if there is none."""
         if self._groups.kind_of(group_id) is None:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return self.find(group_id)
 
     def check_kind(self, group_id: str) -> None:
         """Raises Refusal if there is such a group, of another kind."""
         kind = self._groups.kind_of(group_id)
         if kind is not None and kind is not self:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def restore(self) -> None:
         """After a restart: groups go on from their stored states. Members have to join again."""
@@ -120,35 +120,35 @@ class ShareGroups:
         for index in group.ready.pop(topic.id, set()):
             self._states.delete((group.id, topic.id, index))
 
-    def _leave(self, group: ShareGroup, beat: Beat) -> Answer:
-        group.member(beat.member_id)
-        group.remove(beat.member_id)
-        return Answer(LEAVE, None)
+    def _leave(self, group: ShareGroup, heartbeat_request: Heartbeat) -> HeartbeatResult:
+        group.member(heartbeat_request.member_id)
+        group.remove(heartbeat_request.member_id)
+        return HeartbeatResult(LEAVE, None)
 
     def _check_room(self, group: ShareGroup, member_id: str) -> None:
         most = self._configs.broker_number("group.share.max.size")
         if member_id not in group.members and len(group.members) >= most:
-            raise Refusal(
+            raise RequestError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The share group has reached its maximum capacity of {most} members.",
             )
 
-    def _keep_alive(self, group: ShareGroup, member: Member, now: int) -> None:
-        is_watched = member.silent_at > 0
-        member.silent_at = now + self._configs.group_number(group.id, "share.session.timeout.ms")
+    def _keep_alive(self, group: ShareGroup, member: ShareMember, now: int) -> None:
+        is_watched = member.session_ends_at > 0
+        member.session_ends_at = now + self._configs.group_number(group.id, "share.session.timeout.ms")
         if not is_watched:
             self._watch(group, member)
 
-    def _watch(self, group: ShareGroup, member: Member) -> None:
+    def _watch(self, group: ShareGroup, member: ShareMember) -> None:
         def look() -> None:
             if group.members.get(member.id) is not member:
                 return
-            if self._clock.now() >= member.silent_at:
+            if self._clock.now() >= member.session_ends_at:
                 group.remove(member.id)
             else:
                 self._watch(group, member)
 
-        self._clock.at(member.silent_at, look)
+        self._clock.at(member.session_ends_at, look)
 
     def _initialize(self, group: ShareGroup) -> bool:
         """Whether partitions have become ready."""
@@ -156,7 +156,7 @@ class ShareGroups:
         for topic_id, index in missing:
             try:
                 self.initialize(group, topic_id, index, UNKNOWN_START)
-            except Refusal:
+            except RequestError:
                 return False  # No coordinator, or the topic has just gone: the next heartbeat tries again.
         return bool(missing)
 

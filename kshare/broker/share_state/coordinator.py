@@ -15,8 +15,8 @@ from kshare.broker.clock import Clock
 from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
 from kshare.broker.configs import Configs
 from kshare.broker.counters import Counters
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_state.share_state import Said, ShareState
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.share_state import ShareState, StateUpdate
 from kshare.broker.share_state.state_records import (
     Key,
     replay,
@@ -82,7 +82,7 @@ class ShareCoordinator:
     def check_node(self, key: Key, node: Node) -> None:
         """Only the coordinator answers clients."""
         if self._cluster.coordinator(_SHARE, _text(key)) is not node:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
 
     def initialize(self, key: Key, state_epoch: int, start: int) -> None:
         self._check_hosted(key)
@@ -101,18 +101,18 @@ class ShareCoordinator:
             self._snapshot(shard, key, state)
         return state
 
-    def write(self, key: Key, said: Said) -> None:
+    def write(self, key: Key, state_update: StateUpdate) -> None:
         shard = self._shard(key)
         state = self._known(shard, key)
-        state.check_leader(said.leader_epoch)
-        state.check_state(said.state_epoch)
+        state.check_leader(state_update.leader_epoch)
+        state.check_state(state_update.state_epoch)
         now = self._clock.now()
-        new = state.after(said, now)
+        new = state.after(state_update, now)
         with self._counters.state_writes.measured():
             if new.updates >= self._configs.broker_number(_UPDATES_PER_SNAPSHOT):
                 self._snapshot(shard, key, new)
             else:
-                shard.append(update_batch(key, state, said, now), now)
+                shard.append(update_batch(key, state, state_update, now), now)
                 shard.states[key] = new
 
     def summary(self, key: Key) -> ShareState:
@@ -146,23 +146,23 @@ class ShareCoordinator:
 
     def _known(self, shard: _Shard, key: Key) -> ShareState:
         if key[2] < 0:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
         state = shard.states.get(key)
         if state is None:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "this share-partition was never initialized")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "this share-partition was never initialized")
         return state
 
     def _check_hosted(self, key: Key) -> None:
         if key[2] < 0:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
         topic = self._cluster.find(key[1])
         if topic is None or key[2] >= len(topic.partitions):
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _shard(self, key: Key) -> _Shard:
         home = self._cluster.coordinating_partition(_SHARE, _text(key))
         if home.leader < 0:
-            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self._shard_at(home)
 
     def _shard_at(self, home: Partition) -> _Shard:

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_state.combining import StateBatch, combine
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_batches import StateBatch, combine
 from kshare.protocol.error_codes import ErrorCode
 
 UNKNOWN_START = -1
 
 
 @dataclass(slots=True, frozen=True)
-class Said:
+class StateUpdate:
     """What a write says. -1 for a start or a count that isn't said."""
 
     state_epoch: int
@@ -57,11 +57,11 @@ class ShareState:
 
     def check_leader(self, leader_epoch: int) -> None:
         if 0 <= leader_epoch < self.fence:
-            raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+            raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
 
     def check_state(self, state_epoch: int) -> None:
         if 0 <= state_epoch < self.state_epoch:
-            raise Refusal(ErrorCode.FENCED_STATE_EPOCH)
+            raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
 
     def initialized(self, state_epoch: int, start: int, now: int) -> ShareState:
         return ShareState(
@@ -75,14 +75,14 @@ class ShareState:
             written=now,
         )
 
-    def after(self, said: Said, now: int) -> ShareState:
-        """What is known once `said` holds."""
-        start = self.start if said.start == UNKNOWN_START else said.start
-        combined = combine(self.batches, said.batches, start)
+    def after(self, state_update: StateUpdate, now: int) -> ShareState:
+        """What is known once `state_update` holds."""
+        start = self.start if state_update.start == UNKNOWN_START else state_update.start
+        combined = combine(self.batches, state_update.batches, start)
         return replace(
             self,
             start=start,
-            settled=said.settled,
+            settled=state_update.settled,
             batches=combined,
             updates=self.updates + 1,
             written=now,

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kshare.broker.share_state.combining import StateBatch, combine
-from kshare.broker.share_state.share_state import UNKNOWN_START, Said, ShareState
+from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState, StateUpdate
+from kshare.broker.share_state.state_batches import StateBatch, combine
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from kshare.protocol.messages import share_snapshot_value as snapshot_rows
@@ -40,13 +40,13 @@ def snapshot_batch(key: Key, state: ShareState, now: int) -> bytearray:
     return _batch(_SNAPSHOT, ShareSnapshotKey(*key), value, now)
 
 
-def update_batch(key: Key, state: ShareState, said: Said, now: int) -> bytearray:
+def update_batch(key: Key, state: ShareState, state_update: StateUpdate, now: int) -> bytearray:
     value = ShareUpdateValue(
         snapshot_epoch=state.snapshot_epoch,
-        leader_epoch=said.leader_epoch,
-        start_offset=said.start,
-        delivery_complete_count=said.settled,
-        state_batches=[update_rows.StateBatch(*batch) for batch in said.batches],
+        leader_epoch=state_update.leader_epoch,
+        start_offset=state_update.start,
+        delivery_complete_count=state_update.settled,
+        state_batches=[update_rows.StateBatch(*batch) for batch in state_update.batches],
     )
     return _batch(_UPDATE, ShareUpdateKey(*key), value, now)
 

@@ -8,46 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
-from kshare.broker.rights import On, Operation
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
-from kshare.broker.shares.delivery import Kind
-from kshare.broker.shares.sessions import TopicPartition
+from kshare.broker.shares.delivery import AckType
+from kshare.broker.shares.sessions import TopicIdPartition
 from kshare.broker.shares.share_partition import AckRange
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import share_acknowledge_request, share_fetch_request
 
 Batches = Sequence[share_fetch_request.AcknowledgementBatch | share_acknowledge_request.AcknowledgementBatch]
-_KINDS = tuple(Kind)
+_KINDS = tuple(AckType)
 _RENEW = "share.renew.acknowledge.enable"
 
 
 def settle(
-    call: Call, group: str, member: str, said: Mapping[TopicPartition, Batches], is_renewal: bool
-) -> dict[TopicPartition, Refusal | None]:
+    call: Call, group: str, member: str, acks: Mapping[TopicIdPartition, Batches], is_renewal: bool
+) -> dict[TopicIdPartition, RequestError | None]:
     """None where the acknowledgements hold."""
-    outcomes: dict[TopicPartition, Refusal | None] = {}
-    for topic_partition, batches in said.items():
+    outcomes: dict[TopicIdPartition, RequestError | None] = {}
+    for topic_partition, batches in acks.items():
         try:
             ranges = read_ranges(batches, is_renewal)
             check_topic(call, topic_partition)
-            led = call.broker.shares.find(group, topic_partition, call.node)
+            leader = call.broker.shares.find(group, topic_partition, call.node)
             if is_renewal:
                 _check_renewal(call, group, ranges)
-            led.acknowledge(member, ranges)
-        except Refusal as refusal:
+            leader.acknowledge(member, ranges)
+        except RequestError as refusal:
             outcomes[topic_partition] = refusal
         else:
             outcomes[topic_partition] = None
     return outcomes
 
 
-def check_topic(call: Call, topic_partition: TopicPartition) -> None:
+def check_topic(call: Call, topic_partition: TopicIdPartition) -> None:
     """Raises Refusal for a client that may not read the topic."""
     topic = call.broker.cluster.find(topic_partition[0])
     if topic is not None:
-        call.need(Operation.READ, On.TOPIC, topic.name)
+        call.require(Operation.READ, AclResource.TOPIC, topic.name)
 
 
 def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
@@ -61,9 +61,9 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
             raise _malformed("ranges ascend and don't overlap")
         if len(kinds) not in (1, batch.last_offset - batch.first_offset + 1):
             raise _malformed(f"{len(kinds)} types: one for all offsets or one for each is needed")
-        most = Kind.RENEW if may_renew else Kind.REJECT
+        most = AckType.RENEW if may_renew else AckType.REJECT
         if any(kind > most for kind in kinds):
-            raise _malformed(f"types from {Kind.GAP} to {most} are known here")
+            raise _malformed(f"types from {AckType.GAP} to {most} are known here")
         ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(_KINDS[kind] for kind in kinds)))
     return ranges
 
@@ -71,9 +71,9 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
 def _check_renewal(call: Call, group: str, ranges: Iterable[AckRange]) -> None:
     if call.broker.configs.is_on(Resource.GROUP, group, _RENEW):
         return
-    if any(Kind.RENEW in each.kinds for each in ranges):
-        raise Refusal(ErrorCode.INVALID_RECORD_STATE, f"{_RENEW} is off for this group")
+    if any(AckType.RENEW in each.kinds for each in ranges):
+        raise RequestError(ErrorCode.INVALID_RECORD_STATE, f"{_RENEW} is off for this group")
 
 
-def _malformed(reason: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, reason)
+def _malformed(reason: str) -> RequestError:
+    return RequestError(ErrorCode.INVALID_REQUEST, reason)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kshare.broker.shares.delivery import Delivery, Limits, State
-from kshare.broker.shares.window import Batch, Window
+from kshare.broker.shares.delivery import Delivery, GroupLimits, RecordState
+from kshare.broker.shares.window import InFlightBatch, Window
 
-Span = tuple[int, int]
+BatchBounds = tuple[int, int]
 """First and last offset."""
 
 
 @dataclass(slots=True)
-class Acquired:
+class AcquiredRecords:
     """Records handed out alike."""
 
     first: int
@@ -34,34 +34,36 @@ class Acquired:
 def acquire_new(
     window: Window,
     member: str,
-    spans: Sequence[Span],
-    wanted: Span,
+    spans: Sequence[BatchBounds],
+    wanted: BatchBounds,
     most: int,
     batch_size: int,
     is_strict: bool,
     lock_until: int,
-) -> list[Acquired]:
+) -> list[AcquiredRecords]:
     """Acquires records for the first time, from the log's batches in `spans`."""
     first = max(wanted[0], window.start)
     last = wanted[1]
     if last - first + 1 > most:
         last = min(last, next((end for _, end in spans if end >= first + most - 1), last))
-    acquired: list[Acquired] = []
+    acquired: list[AcquiredRecords] = []
     for piece in _pieces(spans, first, last, batch_size, is_strict):
-        batch = Batch(*piece, Delivery())
+        batch = InFlightBatch(*piece, Delivery())
         window.add(batch)
         surplus = piece[1] - (first + most - 1) if is_strict else 0
         if surplus <= 0:
             batch.whole.acquire(member, lock_until)
-            acquired.append(Acquired(*piece, 1))
+            acquired.append(AcquiredRecords(*piece, 1))
         else:
             for delivery in batch.split()[: batch.size - surplus]:
                 delivery.acquire(member, lock_until)
-            acquired.append(Acquired(piece[0], piece[1] - surplus, 1))
+            acquired.append(AcquiredRecords(piece[0], piece[1] - surplus, 1))
     return acquired
 
 
-def _pieces(spans: Sequence[Span], first: int, last: int, batch_size: int, is_strict: bool) -> Iterator[Span]:
+def _pieces(
+    spans: Sequence[BatchBounds], first: int, last: int, batch_size: int, is_strict: bool
+) -> Iterator[BatchBounds]:
     """Cuts at the end of a batch of the log, once there is as much as `batch_size`. A strict limit is one piece."""
     begin = first
     if not is_strict and last - first + 1 > batch_size:
@@ -72,42 +74,48 @@ def _pieces(spans: Sequence[Span], first: int, last: int, batch_size: int, is_st
     yield begin, last
 
 
-def is_suspicious(batch: Batch, wanted: Span, limits: Limits) -> bool:
+def is_suspicious(batch: InFlightBatch, wanted: BatchBounds, limits: GroupLimits) -> bool:
     """Whether something available in it has been delivered suspiciously often."""
     return any(
-        delivery.state is State.AVAILABLE and limits.is_wary_of(delivery.count)
+        delivery.state is RecordState.AVAILABLE and limits.is_suspicious_count(delivery.count)
         for _, _, delivery in batch.runs_between(*wanted)
     )
 
 
 def acquire_known(
-    batch: Batch, member: str, wanted: Span, most: int, is_strict: bool, limits: Limits, lock_until: int
-) -> list[Acquired]:
+    batch: InFlightBatch,
+    member: str,
+    wanted: BatchBounds,
+    most: int,
+    is_strict: bool,
+    limits: GroupLimits,
+    lock_until: int,
+) -> list[AcquiredRecords]:
     """Takes what is available of a batch."""
     is_covered = wanted[0] <= batch.first and wanted[1] >= batch.last
     fits = not is_strict or batch.size <= most
     if batch.records is None:
-        if batch.whole.state is not State.AVAILABLE:
+        if batch.whole.state is not RecordState.AVAILABLE:
             return []
         if is_covered and fits and not is_suspicious(batch, wanted, limits):
             batch.whole.acquire(member, lock_until)
-            return [Acquired(batch.first, batch.last, batch.whole.count)]
+            return [AcquiredRecords(batch.first, batch.last, batch.whole.count)]
     return _acquire_some(batch, member, wanted, most if is_strict else batch.size, limits, lock_until)
 
 
 def _acquire_some(
-    batch: Batch, member: str, wanted: Span, most: int, limits: Limits, lock_until: int
-) -> list[Acquired]:
-    acquired: list[Acquired] = []
+    batch: InFlightBatch, member: str, wanted: BatchBounds, most: int, limits: GroupLimits, lock_until: int
+) -> list[AcquiredRecords]:
+    acquired: list[AcquiredRecords] = []
     taken = 0
     batch.split()
     for offset, _, delivery in batch.runs_between(*wanted):
         if taken >= most:
             break
-        if delivery.state is not State.AVAILABLE:
+        if delivery.state is not RecordState.AVAILABLE:
             continue
         count = delivery.count
-        is_wary = limits.is_wary_of(count)
+        is_wary = limits.is_suspicious_count(count)
         if is_wary and limits.is_last(count) and taken:
             break
         delivery.acquire(member, lock_until)
@@ -116,7 +124,7 @@ def _acquire_some(
         if before and before.last + 1 == offset and before.count == delivery.count:
             before.last = offset
         else:
-            acquired.append(Acquired(offset, offset, delivery.count))
-        if is_wary and taken == limits.company(count, batch.size):
+            acquired.append(AcquiredRecords(offset, offset, delivery.count))
+        if is_wary and taken == limits.max_records_with(count, batch.size):
             break
     return acquired

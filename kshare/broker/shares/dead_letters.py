@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
 from kshare.broker.configs import Configs
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.settings import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC, Resource
-from kshare.broker.shares.delivery import Cause
-from kshare.broker.shares.share_partition import Buried
+from kshare.broker.shares.delivery import ArchiveCause
+from kshare.broker.shares.share_partition import ArchivedRange
 from kshare.protocol.record import Record
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.summary_log import SummaryLog
@@ -29,8 +29,8 @@ _ENABLED = "errors.deadletterqueue.group.enable"
 _MAY_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
 _HEADER = "__dlq.errors."
 _REASONS = {
-    Cause.REJECTED: b"Offset rejected by client.",
-    Cause.TOO_MANY_DELIVERIES: b"Offset delivery count exceeded the threshold.",
+    ArchiveCause.REJECTED: b"Offset rejected by client.",
+    ArchiveCause.TOO_MANY_DELIVERIES: b"Offset delivery count exceeded the threshold.",
 }
 
 
@@ -41,15 +41,15 @@ class DeadLetters:
         self._configs = configs
         self._cluster = cluster
 
-    def bury(self, group: str, origin: Partition, buried: Sequence[Buried]) -> None:
+    def write_copies(self, group: str, origin: Partition, archived: Sequence[ArchivedRange]) -> None:
         """One batch for all; nothing where the group has no dead letters, or none that work."""
-        grave = self._grave(group, origin)
+        grave = self._target_partition(group, origin)
         if grave is None:
             return
-        records = self._records(origin, buried) if self._copies(group) else {}
+        records = self._records(origin, archived) if self._copies(group) else {}
         now = self._clock.now()
         builder = BatchBuilder()
-        for each in buried:
+        for each in archived:
             for offset in range(each.first, each.last + 1):
                 record = records.get(offset)
                 builder.append(
@@ -62,13 +62,13 @@ class DeadLetters:
             grave.log.append(
                 bytes(builder.build()), now=now, leader_epoch=grave.leader_epoch, from_client=False
             )
-        except Refusal:
+        except RequestError:
             return  # As brokers do: what doesn't fit is archived without a letter.
 
     def _copies(self, group: str) -> bool:
         return self._configs.is_on(Resource.GROUP, group, _COPY)
 
-    def _grave(self, group: str, origin: Partition) -> Partition | None:
+    def _target_partition(self, group: str, origin: Partition) -> Partition | None:
         name = self._configs.group(group, DEAD_LETTER_TOPIC)
         if not name:
             return None
@@ -86,15 +86,15 @@ class DeadLetters:
             count = self._configs.broker_number("num.partitions")
             try:
                 topic = self._cluster.create_topic(name, count, configs={_ENABLED: "true"})
-            except Refusal:
+            except RequestError:
                 return None
         if topic is None or not self._configs.is_on(Resource.TOPIC, name, _ENABLED):
             return None
         return topic.partitions[origin.index % len(topic.partitions)]
 
-    def _records(self, origin: Partition, buried: Iterable[Buried]) -> dict[int, Record]:
+    def _records(self, origin: Partition, archived: Iterable[ArchivedRange]) -> dict[int, Record]:
         """Those that the log still has."""
-        wanted = {offset for each in buried for offset in range(each.first, each.last + 1)}
+        wanted = {offset for each in archived for offset in range(each.first, each.last + 1)}
         found: dict[int, Record] = {}
         for batch in origin.log.batches_from(min(wanted)):
             if batch.base_offset > max(wanted):
@@ -106,12 +106,12 @@ class DeadLetters:
         return found
 
 
-def _headers(group: str, origin: Partition, offset: int, buried: Buried) -> list[tuple[str, bytes]]:
+def _headers(group: str, origin: Partition, offset: int, archived: ArchivedRange) -> list[tuple[str, bytes]]:
     return [
         (_HEADER + "topic", origin.topic.name.encode()),
         (_HEADER + "partition", b"%d" % origin.index),
         (_HEADER + "offset", b"%d" % offset),
         (_HEADER + "group", group.encode()),
-        (_HEADER + "delivery.count", b"%d" % buried.count),
-        (_HEADER + "message", _REASONS[buried.cause]),
+        (_HEADER + "delivery.count", b"%d" % archived.count),
+        (_HEADER + "message", _REASONS[archived.cause]),
     ]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class State(IntEnum):
+class RecordState(IntEnum):
     """By the numbers of Kafka's share-group state."""
 
     AVAILABLE = 0
@@ -34,10 +34,10 @@ class State(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        return self >= State.ACKNOWLEDGED
+        return self >= RecordState.ACKNOWLEDGED
 
 
-class Kind(IntEnum):
+class AckType(IntEnum):
     """What an acknowledgement says."""
 
     GAP = 0
@@ -47,7 +47,7 @@ class Kind(IntEnum):
     RENEW = 4
 
 
-class Cause(IntEnum):
+class ArchiveCause(IntEnum):
     """Why a record was archived that somebody might still want."""
 
     REJECTED = 0
@@ -58,32 +58,32 @@ class Cause(IntEnum):
 class Delivery:
     """Where one record stands, or all records of a batch that are alike."""
 
-    state: State = State.AVAILABLE
+    state: RecordState = RecordState.AVAILABLE
     count: int = 0
     member: str = ""
     """Who holds it while it is acquired."""
     lock_until: int = 0
 
     def acquire(self, member: str, lock_until: int) -> None:
-        self.state = State.ACQUIRED
+        self.state = RecordState.ACQUIRED
         self.count += 1
         self.member = member
         self.lock_until = lock_until
 
-    def settle(self, state: State) -> None:
+    def settle(self, state: RecordState) -> None:
         self.state = state
         self.member = ""
         self.lock_until = 0
 
     def is_held_by(self, member: str) -> bool:
-        return self.state is State.ACQUIRED and self.member == member
+        return self.state is RecordState.ACQUIRED and self.member == member
 
     def copy(self) -> Delivery:
         return Delivery(self.state, self.count, self.member, self.lock_until)
 
 
 @dataclass(slots=True, frozen=True)
-class Limits:
+class GroupLimits:
     """What the group's configuration says at this moment."""
 
     deliveries: int = 5
@@ -92,24 +92,24 @@ class Limits:
     since_4_2: bool = True
     """Brokers before 4.2 didn't shrink company, nor count a delivery that ended with its session."""
 
-    def after_release(self, count: int) -> State:
-        return State.ARCHIVED if count >= self.deliveries else State.AVAILABLE
+    def after_release(self, count: int) -> RecordState:
+        return RecordState.ARCHIVED if count >= self.deliveries else RecordState.AVAILABLE
 
     @property
-    def wary_from(self) -> int:
+    def suspicious_from(self) -> int:
         """The count of deliveries from which a record is handed out in smaller company."""
         return max(2, -(-self.deliveries // 2))
 
-    def is_wary_of(self, count: int) -> bool:
+    def is_suspicious_count(self, count: int) -> bool:
         """Whether a record that was delivered so often is suspicious."""
-        return self.since_4_2 and count >= self.wary_from
+        return self.since_4_2 and count >= self.suspicious_from
 
     def is_last(self, count: int) -> bool:
         """Whether the next delivery is the last one."""
         return count == self.deliveries - 1
 
-    def company(self, count: int, batch_size: int) -> int:
+    def max_records_with(self, count: int, batch_size: int) -> int:
         """How many records of a batch go out at most with one that was delivered so often."""
         if self.is_last(count):
             return 1
-        return max(1, batch_size >> (count - self.wary_from + 1))
+        return max(1, batch_size >> (count - self.suspicious_from + 1))

@@ -14,18 +14,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.broker.connection import Call
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import check_topic
-from kshare.broker.shares.led_partition import Handout, LedPartition, Look
-from kshare.broker.shares.sessions import ShareSession, TopicPartition
+from kshare.broker.shares.sessions import ShareSession, TopicIdPartition
+from kshare.broker.shares.share_partition_leader import (
+    PartitionRecords,
+    ReadableBatches,
+    SharePartitionLeader,
+)
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
-Found = dict[TopicPartition, Handout | Refusal]
+RecordsByPartition = dict[TopicIdPartition, PartitionRecords | RequestError]
 
 
 @dataclass(slots=True, frozen=True)
-class Wish:
+class FetchParameters:
     """What a request asks for."""
 
     max_records: int
@@ -39,36 +43,36 @@ class Wish:
 class ShareFetching:
     """One fetch."""
 
-    def __init__(self, call: Call, session: ShareSession, wish: Wish) -> None:
+    def __init__(self, call: Call, session: ShareSession, parameters: FetchParameters) -> None:
         self._call = call
         self._session = session
         self._epoch = session.epoch
-        self._wish = wish
-        self._found: Found = {}
-        self._led: dict[TopicPartition, LedPartition] = {}
-        self._loading: set[TopicPartition] = set()
+        self._parameters = parameters
+        self._found: RecordsByPartition = {}
+        self._leaders: dict[TopicIdPartition, SharePartitionLeader] = {}
+        self._loading: set[TopicIdPartition] = set()
         """Cold ones, which this fetch doesn't see yet."""
 
-    async def run(self) -> Found:
+    async def run(self) -> RecordsByPartition:
         """What each partition of the session gives; raises Refusal when the session went on without us."""
-        if self._wish.max_records <= 0:
+        if self._parameters.max_records <= 0:
             return {}
         try:
-            return await self._wait_for_records(self._call.now + self._wish.max_wait_ms)
+            return await self._wait_for_records(self._call.now + self._parameters.max_wait_ms)
         finally:
             self._pass_on()
 
-    async def _wait_for_records(self, deadline: int) -> Found:
+    async def _wait_for_records(self, deadline: int) -> RecordsByPartition:
         while True:
             self._check_session()
             self._open()
-            if self._hand_out(is_last=self._call.now >= deadline):
+            if self._deliver(is_last=self._call.now >= deadline):
                 return self._found
             if self._loading:
                 # Takes no time here. A real broker that may not wait for it answers with nothing half of the time.
                 self._finish_one_load()
                 continue
-            if not self._led:
+            if not self._leaders:
                 return self._found
             self._pass_on()
             if not await self._call.wait(self._signals(), deadline):
@@ -77,72 +81,82 @@ class ShareFetching:
             self._call.broker.counters.fetches_expired[self._session.group] += 1
             self._check_session()
             self._open()
-            self._hand_out(is_last=True)
+            self._deliver(is_last=True)
         return self._found
 
     def _check_session(self) -> None:
         current = self._call.broker.shares.sessions(self._call.node).find(self._session.owner)
         if current is None:
-            raise Refusal(ErrorCode.SHARE_SESSION_NOT_FOUND)
+            raise RequestError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if current is not self._session or current.epoch != self._epoch:
-            raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
     def _open(self) -> None:
         """Leaders move and topics go while we wait."""
         self._found.clear()
-        self._led.clear()
-        for topic_partition in self._session.in_turn():
+        self._leaders.clear()
+        for topic_partition in self._session.rotated():
             try:
-                if self._wish.max_bytes < 0:
-                    raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"at most {self._wish.max_bytes} bytes")
+                if self._parameters.max_bytes < 0:
+                    raise RequestError(
+                        ErrorCode.UNKNOWN_SERVER_ERROR, f"at most {self._parameters.max_bytes} bytes"
+                    )
                 check_topic(self._call, topic_partition)
-                led, is_cold = self._call.broker.shares.led(
+                leader, is_cold = self._call.broker.shares.leader(
                     self._session.group, topic_partition, self._call.node
                 )
-            except Refusal as refusal:
+            except RequestError as refusal:
                 self._found[topic_partition] = refusal
                 continue
             if is_cold:
                 self._loading.add(topic_partition)
             if topic_partition not in self._loading:
-                self._led[topic_partition] = led
+                self._leaders[topic_partition] = leader
 
     def _finish_one_load(self) -> None:
         """As a 4.3.1 does, which begins one partition before the one that it begins to hand out from."""
-        *others, last = self._session.in_turn()
+        *others, last = self._session.rotated()
         self._loading.remove(next(each for each in (last, *others) if each in self._loading))
 
-    def _hand_out(self, is_last: bool) -> bool:
+    def _deliver(self, is_last: bool) -> bool:
         """Whether the fetch is done.
 
         It is too, with nothing, where the log had moved away under a share-partition or all was aborted: as brokers do.
         """
-        moved = [led for led in self._led.values() if led.follow_log()]
-        part = self._wish.max_bytes // max(len(self._led), 1)
+        moved = [leader for leader in self._leaders.values() if leader.follow_log()]
+        part = self._parameters.max_bytes // max(len(self._leaders), 1)
         looked = {
-            topic_partition: Look([], False) if moved else led.look(part, self._wish.max_records)
-            for topic_partition, led in self._led.items()
+            topic_partition: ReadableBatches([], False)
+            if moved
+            else leader.look(part, self._parameters.max_records)
+            for topic_partition, leader in self._leaders.items()
         }
         size = sum(batch.size for look in looked.values() for batch in look.batches)
-        is_enough = is_last or size >= self._wish.min_bytes or any(look.has_more for look in looked.values())
-        left = self._wish.max_records if is_enough else 0
-        has_some = False
+        is_enough = (
+            is_last or size >= self._parameters.min_bytes or any(look.has_more for look in looked.values())
+        )
+        left = self._parameters.max_records if is_enough else 0
+        has_available = False
         for topic_partition, look in looked.items():
-            handout = Handout([], [])
+            handout = PartitionRecords([], [])
             if left > 0 and look.batches:
-                handout = self._led[topic_partition].acquire(
-                    self._session.member, look.batches, left, self._wish.batch_size, self._wish.is_strict
+                handout = self._leaders[topic_partition].acquire(
+                    self._session.member,
+                    look.batches,
+                    left,
+                    self._parameters.batch_size,
+                    self._parameters.is_strict,
                 )
                 left -= sum(each.size for each in handout.acquired)
-            has_some |= bool(handout.acquired) or handout.has_skipped
+            has_available |= bool(handout.acquired) or handout.has_skipped
             self._found[topic_partition] = handout
-        return has_some or bool(moved)
+        return has_available or bool(moved)
 
     def _pass_on(self) -> None:
         """Another fetch may want what this one left, or couldn't use."""
-        for led in self._led.values():
-            led.pass_on()
+        for leader in self._leaders.values():
+            leader.wake_next()
 
     def _signals(self) -> Iterator[Signal]:
-        for led in self._led.values():
-            yield led.available
+        for leader in self._leaders.values():
+            yield leader.available

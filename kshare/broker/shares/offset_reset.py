@@ -6,7 +6,7 @@ import re
 
 from kshare.broker.configs import Configs
 from kshare.broker.log import PartitionLog
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 _SETTING = "share.auto.offset.reset"
@@ -16,7 +16,7 @@ _DURATION = re.compile(
 _MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
-def first_start(configs: Configs, group: str, log: PartitionLog, now: int) -> int:
+def initial_start_offset(configs: Configs, group: str, log: PartitionLog, now: int) -> int:
     """OFFSET_NOT_AVAILABLE when a duration is asked for and no record is as young, as brokers answer."""
     reset = configs.group(group, _SETTING).lower()
     if reset == "earliest":
@@ -25,7 +25,7 @@ def first_start(configs: Configs, group: str, log: PartitionLog, now: int) -> in
         return log.high_watermark
     found = log.first_from(now - duration_ms(reset))
     if found is None:
-        raise Refusal(ErrorCode.OFFSET_NOT_AVAILABLE, f"no record is as young as {reset} says")
+        raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE, f"no record is as young as {reset} says")
     return found[1]
 
 

@@ -17,25 +17,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kshare.broker.refusal import Refusal
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 OPEN, CLOSE = 0, -1
 _LAST_EPOCH = 2**31 - 1
 
-TopicPartition = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """Topic id and index."""
-Owner = tuple[str, str]
+SessionKey = tuple[str, str]
 """Group and member."""
 
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    owner: Owner
+    owner: SessionKey
     connection: int
     """Number of the connection that opened it."""
     epoch: int = 1
-    partitions: dict[TopicPartition, bool] = field(default_factory=dict)
+    partitions: dict[TopicIdPartition, bool] = field(default_factory=dict)
     """What is fetched; and whether the next answer names it even if there is nothing to say."""
 
     @property
@@ -46,13 +46,13 @@ class ShareSession:
     def member(self) -> str:
         return self.owner[1]
 
-    def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+    def change(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         for partition in added:
             self.partitions.setdefault(partition, True)
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
-    def in_turn(self) -> list[TopicPartition]:
+    def rotated(self) -> list[TopicIdPartition]:
         """The partitions, another one first with each epoch: none starves."""
         partitions = list(self.partitions)
         shift = self.epoch % len(partitions) if partitions else 0
@@ -63,31 +63,33 @@ class ShareSessions:
     """The sessions of one node."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[Owner, ShareSession] = {}
+        self._by_owner: dict[SessionKey, ShareSession] = {}
 
     def __len__(self) -> int:
         return len(self._by_owner)
 
-    def find(self, owner: Owner) -> ShareSession | None:
+    def find(self, owner: SessionKey) -> ShareSession | None:
         return self._by_owner.get(owner)
 
-    def open(self, owner: Owner, connection: int, most: int) -> ShareSession:
+    def open(self, owner: SessionKey, connection: int, most: int) -> ShareSession:
         """A new session; an old one of the same owner is forgotten, and what it acquired stays acquired."""
         self._by_owner.pop(owner, None)
         if len(self._by_owner) >= most:
-            raise Refusal(ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{most} share sessions are the most")
+            raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{most} share sessions are the most")
         session = self._by_owner[owner] = ShareSession(owner, connection)
         return session
 
-    def go_on(self, owner: Owner, epoch: int) -> ShareSession:
+    def next_epoch(self, owner: SessionKey, epoch: int) -> ShareSession:
         """The session, at its next epoch; or as it is for its last request."""
         session = self._by_owner.get(owner)
         if session is None:
-            raise Refusal(ErrorCode.SHARE_SESSION_NOT_FOUND)
+            raise RequestError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if epoch == CLOSE:
             return session
         if epoch != session.epoch:
-            raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, f"the session is at epoch {session.epoch}")
+            raise RequestError(
+                ErrorCode.INVALID_SHARE_SESSION_EPOCH, f"the session is at epoch {session.epoch}"
+            )
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return session
 

@@ -15,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.shares.acquiring import Acquired, Span, acquire_known, acquire_new, is_suspicious
-from kshare.broker.shares.delivery import Cause, Delivery, Kind, Limits, State
-from kshare.broker.shares.window import Batch, Run, Window
+from kshare.broker.request_error import RequestError
+from kshare.broker.shares.acquiring import (
+    AcquiredRecords,
+    BatchBounds,
+    acquire_known,
+    acquire_new,
+    is_suspicious,
+)
+from kshare.broker.shares.delivery import AckType, ArchiveCause, Delivery, GroupLimits, RecordState
+from kshare.broker.shares.window import DeliveryRun, InFlightBatch, Window
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -28,9 +34,9 @@ class AckRange:
 
     first: int
     last: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AckType, ...]
 
-    def kind_of(self, offset: int) -> Kind:
+    def kind_of(self, offset: int) -> AckType:
         return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
 
 
@@ -40,27 +46,27 @@ class StateBatch:
 
     first: int
     last: int
-    state: State
+    state: RecordState
     count: int
 
 
 @dataclass(slots=True, frozen=True)
-class Buried:
+class ArchivedRange:
     """Archived records that belong into the dead letters."""
 
     first: int
     last: int
     count: int
-    cause: Cause
+    cause: ArchiveCause
 
 
 @dataclass(slots=True)
 class Change:
     """New states that don't hold yet: first they are written, then applied."""
 
-    settled: list[tuple[Run, State]] = field(default_factory=list)
+    settled: list[tuple[DeliveryRun, RecordState]] = field(default_factory=list)
     renewed: list[Delivery] = field(default_factory=list)
-    buried: list[Buried] = field(default_factory=list)
+    archived: list[ArchivedRange] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -72,7 +78,7 @@ class Change:
         """What is to be written, neighbours in one state together."""
         rows: list[StateBatch] = []
         begin = end = count = -1
-        state: State | None = None
+        state: RecordState | None = None
         for (first, last, delivery), new in self.settled:
             if state is not None and (first, new, delivery.count) == (end + 1, state, count):
                 end = last
@@ -84,19 +90,19 @@ class Change:
             rows.append(StateBatch(begin, end, state, count))
         return rows
 
-    def settle(self, run: Run, state: State, cause: Cause | None = None) -> None:
+    def settle(self, run: DeliveryRun, state: RecordState, cause: ArchiveCause | None = None) -> None:
         self.settled.append((run, state))
         if cause is not None:
-            self._bury(run, cause)
+            self._archive(run, cause)
 
-    def _bury(self, run: Run, cause: Cause) -> None:
+    def _archive(self, run: DeliveryRun, cause: ArchiveCause) -> None:
         first, last, delivery = run
-        if self.buried:
-            before = self.buried[-1]
+        if self.archived:
+            before = self.archived[-1]
             if (before.last + 1, before.count, before.cause) == (first, delivery.count, cause):
-                self.buried[-1] = Buried(before.first, last, before.count, cause)
+                self.archived[-1] = ArchivedRange(before.first, last, before.count, cause)
                 return
-        self.buried.append(Buried(first, last, delivery.count, cause))
+        self.archived.append(ArchivedRange(first, last, delivery.count, cause))
 
 
 class SharePartition:
@@ -110,16 +116,16 @@ class SharePartition:
             if row.last < first:
                 continue
             if first > self.window.end:
-                self.window.add(Batch(self.window.end, first - 1, Delivery()))
-            state = State.AVAILABLE if row.state is State.ACQUIRED else row.state
-            self.window.add(Batch(first, row.last, Delivery(state, row.count)))
+                self.window.add(InFlightBatch(self.window.end, first - 1, Delivery()))
+            state = RecordState.AVAILABLE if row.state is RecordState.ACQUIRED else row.state
+            self.window.add(InFlightBatch(first, row.last, Delivery(state, row.count)))
         self.window.advance()
 
     @property
     def start_offset(self) -> int:
         return self.window.start
 
-    def can_acquire(self, limits: Limits) -> bool:
+    def can_acquire(self, limits: GroupLimits) -> bool:
         """Released records may always be had again; new ones while there is room in flight."""
         window = self.window
         return window.next_available() != window.end or window.count < limits.in_flight
@@ -129,14 +135,14 @@ class SharePartition:
     def acquire(
         self,
         member: str,
-        spans: Sequence[Span],
+        spans: Sequence[BatchBounds],
         *,
         most: int,
         batch_size: int,
         is_strict: bool,
-        limits: Limits,
+        limits: GroupLimits,
         now: int,
-    ) -> list[Acquired]:
+    ) -> list[AcquiredRecords]:
         """Hands out records from what was read at `window.next_available()`; `spans` are the log's batches."""
         window = self.window
         if not spans or most <= 0:
@@ -149,7 +155,7 @@ class SharePartition:
             if begin >= window.end:
                 return []
             room, last = min(most, window.end - begin), window.end - 1
-        acquired: list[Acquired] = []
+        acquired: list[AcquiredRecords] = []
         position = max(spans[0][0], window.start)
         for batch in window.between(position, last):
             if room <= 0:
@@ -186,7 +192,7 @@ class SharePartition:
 
     # --- what members say
 
-    def acknowledge(self, member: str, ranges: Iterable[AckRange], limits: Limits) -> Change:
+    def acknowledge(self, member: str, ranges: Iterable[AckRange], limits: GroupLimits) -> Change:
         """All ranges hold, or none: Refusal with INVALID_REQUEST or INVALID_RECORD_STATE."""
         change = Change()
         window, settled_to = self.window, -1
@@ -195,27 +201,27 @@ class SharePartition:
                 continue
             first = max(each.first, window.start)
             if not window.batches or first <= settled_to:
-                raise Refusal(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired there")
+                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired there")
             if not window.knows_before(first) or each.last >= window.end:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "nothing was ever acquired there")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "nothing was ever acquired there")
             for batch in window.between(first, each.last):
                 self._acknowledge_batch(change, member, batch, each, limits)
             settled_to = each.last
         return change
 
     def _acknowledge_batch(
-        self, change: Change, member: str, batch: Batch, said: AckRange, limits: Limits
+        self, change: Change, member: str, batch: InFlightBatch, acks: AckRange, limits: GroupLimits
     ) -> None:
-        first = max(said.first, self.window.start)
-        is_whole = first <= batch.first and said.last >= batch.last and len(said.kinds) == 1
+        first = max(acks.first, self.window.start)
+        is_whole = first <= batch.first and acks.last >= batch.last and len(acks.kinds) == 1
         if not is_whole:
             batch.split()
-        for run in batch.runs_between(first, said.last):
+        for run in batch.runs_between(first, acks.last):
             if not run[2].is_held_by(member):
-                raise Refusal(ErrorCode.INVALID_RECORD_STATE, "not acquired by this member")
-            _obey(change, run, said.kind_of(max(run[0], first)), limits)
+                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "not acquired by this member")
+            _apply_ack(change, run, acks.kind_of(max(run[0], first)), limits)
 
-    def release(self, member: str, limits: Limits) -> Change:
+    def release(self, member: str, limits: GroupLimits) -> Change:
         """A session has ended: whatever it held goes back."""
         held = [run for run in self.window.runs() if run[2].is_held_by(member)]
         if not limits.since_4_2:
@@ -223,7 +229,7 @@ class SharePartition:
                 delivery.count -= 1
         return self._give_back(held, limits)
 
-    def expire(self, now: int, limits: Limits) -> Change:
+    def expire(self, now: int, limits: GroupLimits) -> Change:
         """Locks that have run out."""
         return self._give_back([run for run in self.window.runs() if _is_over(run[2], now)], limits)
 
@@ -233,18 +239,18 @@ class SharePartition:
             (
                 delivery.lock_until
                 for _, _, delivery in self.window.runs()
-                if delivery.state is State.ACQUIRED
+                if delivery.state is RecordState.ACQUIRED
             ),
             default=None,
         )
 
-    def _give_back(self, runs: Iterable[Run], limits: Limits) -> Change:
+    def _give_back(self, runs: Iterable[DeliveryRun], limits: GroupLimits) -> Change:
         change = Change()
         for run in runs:
-            _obey(change, run, Kind.RELEASE, limits)
+            _apply_ack(change, run, AckType.RELEASE, limits)
         return change
 
-    def apply(self, change: Change, now: int, limits: Limits) -> None:
+    def apply(self, change: Change, now: int, limits: GroupLimits) -> None:
         """The change has been written: it holds."""
         for delivery in change.renewed:
             delivery.lock_until = now + limits.lock_ms
@@ -259,15 +265,19 @@ class SharePartition:
         window = self.window
         if log_start <= window.start:
             return False
-        if log_start >= window.end and not any(run[2].state is State.ACQUIRED for run in window.runs()):
+        if log_start >= window.end and not any(run[2].state is RecordState.ACQUIRED for run in window.runs()):
             window.reset(log_start)
             return True
         for batch in window.between(window.start, log_start - 1):
-            if batch.records is None and batch.last >= log_start and batch.whole.state is State.AVAILABLE:
+            if (
+                batch.records is None
+                and batch.last >= log_start
+                and batch.whole.state is RecordState.AVAILABLE
+            ):
                 batch.split()
             for first, _, delivery in batch.runs():
-                if first < log_start and delivery.state is State.AVAILABLE:
-                    delivery.settle(State.ARCHIVED)
+                if first < log_start and delivery.state is RecordState.AVAILABLE:
+                    delivery.settle(RecordState.ARCHIVED)
         window.start = log_start
         window.end = max(window.end, log_start)
         if not window.batches or window.batches[0].first >= log_start:
@@ -276,18 +286,18 @@ class SharePartition:
 
 
 def _is_over(delivery: Delivery, now: int) -> bool:
-    return delivery.state is State.ACQUIRED and delivery.lock_until <= now
+    return delivery.state is RecordState.ACQUIRED and delivery.lock_until <= now
 
 
-def _obey(change: Change, run: Run, kind: Kind, limits: Limits) -> None:
-    if kind is Kind.RENEW:
+def _apply_ack(change: Change, run: DeliveryRun, kind: AckType, limits: GroupLimits) -> None:
+    if kind is AckType.RENEW:
         change.renewed.append(run[2])
-    elif kind is Kind.ACCEPT:
-        change.settle(run, State.ACKNOWLEDGED)
-    elif kind is Kind.REJECT:
-        change.settle(run, State.ARCHIVED, Cause.REJECTED)
-    elif kind is Kind.GAP:
-        change.settle(run, State.ARCHIVED)
+    elif kind is AckType.ACCEPT:
+        change.settle(run, RecordState.ACKNOWLEDGED)
+    elif kind is AckType.REJECT:
+        change.settle(run, RecordState.ARCHIVED, ArchiveCause.REJECTED)
+    elif kind is AckType.GAP:
+        change.settle(run, RecordState.ARCHIVED)
     else:
         state = limits.after_release(run[2].count)
-        change.settle(run, state, Cause.TOO_MANY_DELIVERIES if state is State.ARCHIVED else None)
+        change.settle(run, state, ArchiveCause.TOO_MANY_DELIVERIES if state is RecordState.ARCHIVED else None)

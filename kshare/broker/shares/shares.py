@@ -10,31 +10,31 @@ from collections.abc import Iterable
 
 from kshare.broker.cluster import Node, Partition
 from kshare.broker.connection import ClientConnection
-from kshare.broker.refusal import Refusal
-from kshare.broker.shares.led_partition import LedPartition
-from kshare.broker.shares.sessions import OPEN, Owner, ShareSession, ShareSessions, TopicPartition
-from kshare.broker.shares.surroundings import Surroundings
+from kshare.broker.request_error import RequestError
+from kshare.broker.shares.sessions import OPEN, SessionKey, ShareSession, ShareSessions, TopicIdPartition
+from kshare.broker.shares.share_context import ShareContext
+from kshare.broker.shares.share_partition_leader import SharePartitionLeader
 from kshare.protocol.error_codes import ErrorCode
 
 _MOST_SESSIONS = "group.share.max.share.sessions"
 
 
 class Shares:
-    def __init__(self, parts: Surroundings) -> None:
+    def __init__(self, parts: ShareContext) -> None:
         self._parts = parts
         self._sessions: dict[int, ShareSessions] = {}
-        self._led: dict[tuple[str, Partition], LedPartition] = {}
+        self._leaders: dict[tuple[str, Partition], SharePartitionLeader] = {}
 
     # --- sessions
 
     def sessions(self, node: Node) -> ShareSessions:
         return self._sessions.setdefault(node.id, ShareSessions())
 
-    def session_for(self, owner: Owner, epoch: int, connection: ClientConnection) -> ShareSession:
+    def session_for(self, owner: SessionKey, epoch: int, connection: ClientConnection) -> ShareSession:
         """The session of a request, new or going on; raises Refusal."""
         sessions = self.sessions(connection.node)
         if epoch != OPEN:
-            return sessions.go_on(owner, epoch)
+            return sessions.next_epoch(owner, epoch)
         session = sessions.open(owner, connection.number, self._parts.configs.broker_number(_MOST_SESSIONS))
         connection.on_closed("share sessions", lambda: self._end_all(connection))
         return session
@@ -49,48 +49,50 @@ class Shares:
             self._parts.counters.evictions[connection.node.id] += 1
             self.end(session, connection.node)
 
-    def _release(self, owner: Owner, partitions: Iterable[TopicPartition]) -> None:
+    def _release(self, owner: SessionKey, partitions: Iterable[TopicIdPartition]) -> None:
         group, member = owner
         for topic_id, index in partitions:
             topic = self._parts.cluster.find(topic_id)
             if topic is None or index >= len(topic.partitions):
                 continue
-            led = self._led.get((group, topic.partitions[index]))
-            if led is not None:
-                led.release(member)
+            leader = self._leaders.get((group, topic.partitions[index]))
+            if leader is not None:
+                leader.release(member)
 
     # --- share-partitions
 
-    def led(self, group: str, topic_partition: TopicPartition, node: Node) -> tuple[LedPartition, bool]:
+    def leader(
+        self, group: str, topic_partition: TopicIdPartition, node: Node
+    ) -> tuple[SharePartitionLeader, bool]:
         """The share-partition, and whether it had to be loaded; raises Refusal."""
-        partition = self._parts.cluster.led_partition(*topic_partition, node)
-        found = self._led.get((group, partition))
+        partition = self._parts.cluster.partition_led_by(*topic_partition, node)
+        found = self._leaders.get((group, partition))
         is_cold = found is None
         if found is None:
             with self._parts.counters.partition_loads.measured():
-                found = LedPartition(group, partition, self._parts, self._drop)
-            self._led[group, partition] = found
+                found = SharePartitionLeader(group, partition, self._parts, self._drop)
+            self._leaders[group, partition] = found
             partition.moved.listen(found.give_up)
         return found, is_cold
 
-    def find(self, group: str, topic_partition: TopicPartition, node: Node) -> LedPartition:
+    def find(self, group: str, topic_partition: TopicIdPartition, node: Node) -> SharePartitionLeader:
         """The share-partition as it was loaded for a fetch; raises Refusal if it wasn't."""
-        partition = self._parts.cluster.led_partition(*topic_partition, node)
-        found = self._led.get((group, partition))
+        partition = self._parts.cluster.partition_led_by(*topic_partition, node)
+        found = self._leaders.get((group, partition))
         if found is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found
 
-    def loaded(self) -> Iterable[LedPartition]:
-        return self._led.values()
+    def loaded(self) -> Iterable[SharePartitionLeader]:
+        return self._leaders.values()
 
     def reload(self, group: str, partition: Partition) -> None:
         """Its state was initialized again by another request."""
-        found = self._led.get((group, partition))
+        found = self._leaders.get((group, partition))
         if found is not None:
             found.give_up()
 
-    def _drop(self, led: LedPartition) -> None:
-        led.partition.moved.forget(led.give_up)
-        if self._led.get((led.group, led.partition)) is led:
-            del self._led[led.group, led.partition]
+    def _drop(self, leader: SharePartitionLeader) -> None:
+        leader.partition.moved.forget(leader.give_up)
+        if self._leaders.get((leader.group, leader.partition)) is leader:
+            del self._leaders[leader.group, leader.partition]

@@ -16,13 +16,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from kshare.broker.shares.delivery import Delivery, State
+from kshare.broker.shares.delivery import Delivery, RecordState
 
-Run = tuple[int, int, Delivery]
+DeliveryRun = tuple[int, int, Delivery]
 """First offset, last offset, what holds for all of them."""
 
 
-class Batch:
+class InFlightBatch:
     """Records that were acquired together."""
 
     __slots__ = ("first", "last", "records", "whole")
@@ -43,7 +43,7 @@ class Batch:
             self.records = [self.whole.copy() for _ in range(self.size)]
         return self.records
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[DeliveryRun]:
         """The deliveries of the batch: one for all while it is whole, else one a record."""
         if self.records is None:
             yield self.first, self.last, self.whole
@@ -51,7 +51,7 @@ class Batch:
             for offset, delivery in enumerate(self.records, start=self.first):
                 yield offset, offset, delivery
 
-    def runs_between(self, first: int, last: int) -> Iterator[Run]:
+    def runs_between(self, first: int, last: int) -> Iterator[DeliveryRun]:
         """Those of the runs that have offsets from `first` to `last`."""
         if self.records is None:
             if first <= self.last and last >= self.first:
@@ -69,7 +69,7 @@ class Window:
         """SPSO: the first offset that isn't settled."""
         self.end = start
         """One behind the last offset in flight (SPEO is the one before)."""
-        self.batches: list[Batch] = []
+        self.batches: list[InFlightBatch] = []
         self._firsts: list[int] = []
 
     @property
@@ -77,7 +77,7 @@ class Window:
         """How many offsets the window spans, settled ones included: what the in-flight limit counts."""
         return self.end - self.start
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: InFlightBatch) -> None:
         index = bisect_right(self._firsts, batch.first)
         self.batches.insert(index, batch)
         self._firsts.insert(index, batch.first)
@@ -85,7 +85,7 @@ class Window:
             self.start = batch.first
         self.end = max(self.end, batch.last + 1)
 
-    def between(self, first: int, last: int) -> list[Batch]:
+    def between(self, first: int, last: int) -> list[InFlightBatch]:
         """The batches that have offsets from `first` to `last`."""
         begin = max(bisect_right(self._firsts, first) - 1, 0)
         if self.batches and self.batches[begin].last < first:
@@ -96,7 +96,7 @@ class Window:
         """Whether a batch begins at or before an offset."""
         return bool(self._firsts) and self._firsts[0] <= offset
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[DeliveryRun]:
         for batch in self.batches:
             yield from batch.runs()
 
@@ -104,7 +104,7 @@ class Window:
         """Where the next fetch begins: the first available offset, in the window or behind it."""
         for batch in self.batches:
             for first, last, delivery in batch.runs():
-                if delivery.state is State.AVAILABLE and last >= self.start:
+                if delivery.state is RecordState.AVAILABLE and last >= self.start:
                     return max(first, self.start)
         return self.end
 

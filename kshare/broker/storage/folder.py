@@ -59,7 +59,7 @@ class DataFolder:
         for signal in (
             broker.cluster.changed,
             broker.configs.changed,
-            broker.rights.changed,
+            broker.authorizer.changed,
             broker.transactions.changed,
             offsets.pending_changed,
         ):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import Any
 
+from kshare.broker.authorizer import AclRule
 from kshare.broker.broker import Broker
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.cluster import Partition, Topic
-from kshare.broker.rights import Rule
 from kshare.broker.settings import TABLES, Resource
 from kshare.broker.transactions import Transaction, TransactionState
 
@@ -33,7 +33,7 @@ def to_json(broker: Broker) -> dict[str, Any]:
             {"of": resource.name, "name": name, "values": values}
             for (resource, name), values in broker.configs.chosen.items()
         ],
-        "rules": [astuple(rule) for rule in broker.rights.rules],
+        "rules": [astuple(rule) for rule in broker.authorizer.rules],
         "next_producer_id": transactions.next_producer_id,
         "transactions": [_transaction(each) for each in transactions.by_id.values()],
         "pending_offsets": [
@@ -56,7 +56,7 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
         partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in kept["partitions"]]
         broker.cluster.restore_topic(kept["name"], bytes.fromhex(kept["id"]), partitions)
     for rule in state.get("rules", []):  # folders of before there were any
-        broker.rights.rules[Rule(*rule)] = None
+        broker.authorizer.rules[AclRule(*rule)] = None
     broker.transactions.next_producer_id = state["next_producer_id"]
     for producer_id, group, topic, index, *offset in state["pending_offsets"]:
         broker.classic_groups.offsets.commit_later(

@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
         settings |= common_settings(chosen.min_lock_ms, chosen.auto_create_topics)
     except (NotUnderstood, ValueError) as problem:
         return _fail(problem, 2)
-    choice = program.Choice(
+    choice = program.BrokerArguments(
         chosen.host,
         chosen.port,
         chosen.nodes,
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
     )
     try:
         program.serve(choice, _say)
-    except program.CannotServe as problem:
+    except program.StartupError as problem:
         return _fail(problem, 1)
     return 0
 

@@ -49,7 +49,7 @@ class Cluster:
 
         async def live() -> T:
             async with Pool(self.settings) as pool:
-                await pool.get_in()
+                await pool.bootstrap()
                 return await work(Router(pool, self.settings.request_timeout))
 
         return anyio.run(live)

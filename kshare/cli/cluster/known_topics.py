@@ -22,7 +22,7 @@ _LOOKS, _PAUSE_S = 3, 0.3
 async def require_topics(settings: NetSettings, names: Iterable[str]) -> None:
     """Raises Failure for topics that don't exist. Other errors show when the topics are read."""
     async with Pool(settings) as pool:
-        await pool.get_in()
+        await pool.bootstrap()
         router = Router(pool, settings.request_timeout)
         missing = [name for name in dict.fromkeys(names) if not await _exists(router, name)]
         if missing:

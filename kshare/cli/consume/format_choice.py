@@ -9,7 +9,7 @@ import typer
 
 from kshare.cli.cluster.connection import read_properties
 from kshare.cli.consume.format_string import FormatString
-from kshare.cli.consume.record_text import Form, JsonForm, KafkaForm, Readers
+from kshare.cli.consume.record_text import JsonFormat, KafkaFormat, Readers, RecordFormat
 from kshare.cli.terminal.arguments import settings
 
 _TO_DECIDE_ON = r"%t[%p]@%o  %D  delivery %d  key %k  headers %h\n%s\n"
@@ -23,7 +23,7 @@ def form(
     properties: Sequence[str],
     file: Path | None,
     is_interactive: bool,
-) -> Form:
+) -> RecordFormat:
     """One of three; deserializers are for all of them."""
     given = read_properties(file) if file else {}
     given |= {name: said or "" for name, said in settings(properties).items()}
@@ -48,7 +48,7 @@ def form(
     if text is not None:
         return FormatString(text, readers, given.get("null.literal", "null"))
     if is_json:
-        return JsonForm(readers)
+        return JsonFormat(readers)
     if is_interactive and not given:
         return FormatString(_TO_DECIDE_ON, readers)
-    return KafkaForm(given, readers)
+    return KafkaFormat(given, readers)

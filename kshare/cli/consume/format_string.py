@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import typer
 
-from kshare.cli.consume.record_text import Readers, Shown
+from kshare.cli.consume.record_text import PrintableRecord, Readers
 from kshare.cli.terminal.times import iso_time
 
-Piece = Callable[[Shown], bytes]
+FormatPart = Callable[[PrintableRecord], bytes]
 
 _LETTERS = {
     "t": "topic",
@@ -39,11 +39,11 @@ class FormatString:
         self._fields = _Fields(readers, null.encode())
         self._pieces = [*self._compile(text)]
 
-    def write(self, record: Shown) -> bytes:
+    def write(self, record: PrintableRecord) -> bytes:
         return b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in self._pieces])
 
-    def _compile(self, text: str) -> list[bytes | Piece]:
-        pieces: list[bytes | Piece] = []
+    def _compile(self, text: str) -> list[bytes | FormatPart]:
+        pieces: list[bytes | FormatPart] = []
         at = 0
         for match in _PIECE.finditer(text):
             pieces.append(_unescaped(text[at : match.start()]))
@@ -63,7 +63,7 @@ class _Fields(NamedTuple):
     readers: Readers
     null: bytes
 
-    def piece(self, name: str, written: str) -> Piece:
+    def piece(self, name: str, written: str) -> FormatPart:
         kind, _, detail = name.partition(":")
         if kind == "header" and detail:
             return lambda record: self._header(record, detail)
@@ -73,53 +73,53 @@ class _Fields(NamedTuple):
             raise typer.BadParameter(
                 f"--format: {written} means nothing; there are {letters}, %{{header:NAME}}, %{{NAME}} and %%"
             )
-        piece: Piece = found
+        piece: FormatPart = found
         return piece
 
-    def _topic(self, record: Shown) -> bytes:
+    def _topic(self, record: PrintableRecord) -> bytes:
         return record.topic.encode()
 
-    def _partition(self, record: Shown) -> bytes:
+    def _partition(self, record: PrintableRecord) -> bytes:
         return b"%d" % record.partition
 
-    def _offset(self, record: Shown) -> bytes:
+    def _offset(self, record: PrintableRecord) -> bytes:
         return b"%d" % record.offset
 
-    def _key(self, record: Shown) -> bytes:
+    def _key(self, record: PrintableRecord) -> bytes:
         return self._content(record, "key", record.key)
 
-    def _value(self, record: Shown) -> bytes:
+    def _value(self, record: PrintableRecord) -> bytes:
         return self._content(record, "value", record.value)
 
-    def _key_length(self, record: Shown) -> bytes:
+    def _key_length(self, record: PrintableRecord) -> bytes:
         return b"%d" % (_NULL_LENGTH if record.key is None else len(record.key))
 
-    def _value_length(self, record: Shown) -> bytes:
+    def _value_length(self, record: PrintableRecord) -> bytes:
         return b"%d" % (_NULL_LENGTH if record.value is None else len(record.value))
 
-    def _timestamp(self, record: Shown) -> bytes:
+    def _timestamp(self, record: PrintableRecord) -> bytes:
         return b"%d" % record.timestamp
 
-    def _time(self, record: Shown) -> bytes:
+    def _time(self, record: PrintableRecord) -> bytes:
         return iso_time(record.timestamp).encode()
 
-    def _delivery_count(self, record: Shown) -> bytes:
+    def _delivery_count(self, record: PrintableRecord) -> bytes:
         return b"%d" % record.delivery_count
 
-    def _headers(self, record: Shown) -> bytes:
+    def _headers(self, record: PrintableRecord) -> bytes:
         pairs = (
             name.encode() + b"=" + self._content(record, "headers", data) for name, data in record.headers
         )
         return b",".join(pairs)
 
-    def _header(self, record: Shown, wanted: str) -> bytes:
+    def _header(self, record: PrintableRecord, wanted: str) -> bytes:
         """The last of that name; nothing if there is none."""
         for name, data in reversed(record.headers):
             if name == wanted:
                 return self._content(record, "headers", data)
         return b""
 
-    def _content(self, record: Shown, part: str, data: bytes | None) -> bytes:
+    def _content(self, record: PrintableRecord, part: str, data: bytes | None) -> bytes:
         return self.null if data is None else self.readers.bytes_of(record, part, data)
 
 

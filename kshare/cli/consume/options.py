@@ -10,7 +10,7 @@ import typer
 from kshare.cli.cluster.options import Server
 
 
-def kinds(incomplete: str) -> list[str]:
+def deserializer_names(incomplete: str) -> list[str]:
     """Shell completion."""
     from kshare.cli.consume.deserializers import KINDS
 
@@ -94,14 +94,17 @@ def consume(
         typer.Option(
             "--key-deserializer",
             metavar="KIND",
-            autocompletion=kinds,
+            autocompletion=deserializer_names,
             help="How to read keys: string, long, json, hex, ...",
         ),
     ] = None,
     value_kind: Annotated[
         str | None,
         typer.Option(
-            "--value-deserializer", metavar="KIND", autocompletion=kinds, help="How to read values."
+            "--value-deserializer",
+            metavar="KIND",
+            autocompletion=deserializer_names,
+            help="How to read values.",
         ),
     ] = None,
     formatter: Annotated[
@@ -134,7 +137,7 @@ def consume(
     form = format_choice.form(
         format_, is_json, key_kind, value_kind, formatter or [], formatter_file, is_interactive
     )
-    plan = run.Plan(
+    plan = run.ConsumeMode(
         word, reject_on_error, most, None if timeout_ms is None else timeout_ms / 1000, is_interactive
     )
     cluster = Cluster(server, properties, options or [])

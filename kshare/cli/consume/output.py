@@ -28,7 +28,7 @@ _LOOK_S = 0.1
 _CLOSED = select.POLLERR | select.POLLHUP
 
 
-class Outlet:
+class RecordOutput:
     def __init__(self) -> None:
         self._descriptor = sys.stdout.fileno()
         mode = os.fstat(self._descriptor).st_mode

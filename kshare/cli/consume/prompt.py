@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from kshare.cli.consume.outcomes import PAST, Books, Word
+from kshare.cli.consume.consume_report import PAST, AckName, ConsumeReport
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.keyboard import key_by_key
 from kshare.client.consumer import ShareConsumer
@@ -20,24 +20,24 @@ from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, KshareError
 
 _QUESTION = "[a]ccept  [r]elease  re[j]ect  re[n]ew  [q]uit? "
-_WORDS: dict[str, Word] = {"a": "accept", "r": "release", "j": "reject"}
+_WORDS: dict[str, AckName] = {"a": "accept", "r": "release", "j": "reject"}
 _ENDS = ("q", "", "\x04")
 _TOO_LATE = "too late: its lock had run out, and it comes again"
 
 
 @contextmanager
-def prompt(consumer: ShareConsumer, books: Books) -> Iterator[Prompt]:
+def prompt(consumer: ShareConsumer, report: ConsumeReport) -> Iterator[Prompt]:
     """The terminal gives single keys while this is open."""
     if not sys.stdin.isatty():
         raise Failure("--interactive reads keys from a terminal: standard input is none")
     with key_by_key():
-        yield Prompt(consumer, books)
+        yield Prompt(consumer, report)
 
 
 class Prompt:
-    def __init__(self, consumer: ShareConsumer, books: Books) -> None:
+    def __init__(self, consumer: ShareConsumer, report: ConsumeReport) -> None:
         self._consumer = consumer
-        self._books = books
+        self._books = report
         self._terminal = sys.stdin.fileno()
 
     async def decide(self, record: ShareRecord) -> bool:

@@ -18,7 +18,7 @@ from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
 from kshare.cli.terminal.suggestion import did_you_mean
 
 
-class Shown(Protocol):
+class PrintableRecord(Protocol):
     """What is looked at in a record."""
 
     @property
@@ -41,8 +41,8 @@ class Shown(Protocol):
     def delivery_count(self) -> int: ...
 
 
-class Form(Protocol):
-    def write(self, record: Shown) -> bytes:
+class RecordFormat(Protocol):
+    def write(self, record: PrintableRecord) -> bytes:
         """All that is printed of it, line ends included."""
         ...
 
@@ -50,7 +50,7 @@ class Form(Protocol):
 class Unreadable(Exception):
     """A key, value or header isn't what it was said to be."""
 
-    def __init__(self, record: Shown, part: str, error: Exception) -> None:
+    def __init__(self, record: PrintableRecord, part: str, error: Exception) -> None:
         where = f"{record.topic}[{record.partition}]@{record.offset}"
         super().__init__(f"{where}: its {part} can't be read: {error}")
 
@@ -67,7 +67,7 @@ class Readers:
     def of(cls, key: str | None, value: str | None, headers: str | None = None) -> Readers:
         return cls(*(None if name is None else deserializer(name) for name in (key, value, headers)))
 
-    def read(self, record: Shown, part: str, data: bytes) -> Any:
+    def read(self, record: PrintableRecord, part: str, data: bytes) -> Any:
         """`part` is key, value or headers."""
         function: Deserializer | None = getattr(self, part)
         if function is None:
@@ -77,19 +77,19 @@ class Readers:
         except Exception as error:
             raise Unreadable(record, part, error) from None
 
-    def bytes_of(self, record: Shown, part: str, data: bytes) -> bytes:
+    def bytes_of(self, record: PrintableRecord, part: str, data: bytes) -> bytes:
         """As they are printed."""
         said = self.read(record, part, data)
         return said if isinstance(said, bytes) else text_of(said).encode("utf-8", "replace")
 
 
-class JsonForm:
+class JsonFormat:
     """One object a line. Text is a string, whatever else is {"base64": ...}: `produce --input json` reads it."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
 
-    def write(self, record: Shown) -> bytes:
+    def write(self, record: PrintableRecord) -> bytes:
         form = {
             "topic": record.topic,
             "partition": record.partition,
@@ -103,7 +103,7 @@ class JsonForm:
         }
         return json.dumps(form, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def _say(self, record: Shown, part: str, data: bytes | None) -> Any:
+    def _say(self, record: PrintableRecord, part: str, data: bytes | None) -> Any:
         said = None if data is None else self._readers.read(record, part, data)
         if not isinstance(said, bytes):
             return said
@@ -120,7 +120,7 @@ _READERS = ("key.deserializer", "value.deserializer", "headers.deserializer")
 PROPERTIES = (*(f"print.{name}" for name in _PRINT), *_TEXTS, *_READERS)
 
 
-class KafkaForm:
+class KafkaFormat:
     """The lines of Kafka's own tools, with the same properties."""
 
     def __init__(self, properties: Mapping[str, str], readers: Readers) -> None:
@@ -138,12 +138,12 @@ class KafkaForm:
         self._between_headers, self._null = texts["headers.separator"], texts["null.literal"]
         self._readers = readers
 
-    def write(self, record: Shown) -> bytes:
+    def write(self, record: PrintableRecord) -> bytes:
         if not self._parts:
             return b""
         return self._between.join([self._part(record, name) for name in self._parts]) + self._end
 
-    def _part(self, record: Shown, name: str) -> bytes:
+    def _part(self, record: PrintableRecord, name: str) -> bytes:
         match name:
             case "timestamp":
                 kind = "LogAppendTime" if record.has_append_time else "CreateTime"
@@ -166,5 +166,5 @@ class KafkaForm:
                 return self._content(record, "key", record.key)
         return self._content(record, "value", record.value)
 
-    def _content(self, record: Shown, part: str, data: bytes | None) -> bytes:
+    def _content(self, record: PrintableRecord, part: str, data: bytes | None) -> bytes:
         return self._null if data is None else self._readers.bytes_of(record, part, data)

@@ -17,11 +17,11 @@ import typer
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_topics import require_topics
-from kshare.cli.consume.idle import why_quiet
-from kshare.cli.consume.outcomes import Books, Word
-from kshare.cli.consume.output import Outlet
+from kshare.cli.consume.consume_report import AckName, ConsumeReport
+from kshare.cli.consume.no_records import explain_no_records
+from kshare.cli.consume.output import RecordOutput
 from kshare.cli.consume.prompt import prompt
-from kshare.cli.consume.record_text import Form, Unreadable
+from kshare.cli.consume.record_text import RecordFormat, Unreadable
 from kshare.cli.terminal.failure import ClosedPipe, Failure
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
@@ -36,8 +36,8 @@ _LONGEST_PROMPT_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    word: Word
+class ConsumeMode:
+    word: AckName
     rejects_unreadable: bool
     most: int | None
     patience_s: float | None
@@ -50,27 +50,29 @@ class Plan:
         return options | ({"max_lease_seconds": _LONGEST_PROMPT_S} if self.is_interactive else {})
 
 
-def word(reject: bool, release: bool) -> Word:
+def word(reject: bool, release: bool) -> AckName:
     if reject and release:
         raise typer.BadParameter("--reject and --release exclude each other")
     return "reject" if reject else "release" if release else "accept"
 
 
-def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, form: Form) -> None:
-    books = Books()
-    options: dict[str, Any] = {**cluster.options, **plan.options()}
+def consume(
+    cluster: Cluster, group: str | None, topics: list[str], mode: ConsumeMode, form: RecordFormat
+) -> None:
+    report = ConsumeReport()
+    options: dict[str, Any] = {**cluster.options, **mode.options()}
     from_file = options.pop("group.id", None)
     options |= {"group": group or from_file or _KAFKAS_GROUP, "topics": topics}
-    options |= {"acknowledgement": "explicit", "on_settled": books.hear}
+    options |= {"acknowledgement": "explicit", "on_settled": report.on_outcome}
 
     async def work() -> None:
         consumer = ShareConsumer(**options)
         await require_topics(consumer.config.net_settings(), topics)
         async with consumer:
-            books.is_open = True
-            showing = Showing(consumer, plan, form, books)
+            report.is_open = True
+            showing = RecordPrinter(consumer, mode, form, report)
             try:
-                await (showing.ask_for_each() if plan.is_interactive else showing.show_all())
+                await (showing.ask_for_each() if mode.is_interactive else showing.show_all())
             finally:
                 showing.end()
             await consumer.commit()
@@ -78,20 +80,22 @@ def consume(cluster: Cluster, group: str | None, topics: list[str], plan: Plan, 
     try:
         anyio.run(_until_told, work)
     finally:
-        if books.is_open:
-            _say(books.text())
-    problem = books.problem()
+        if report.is_open:
+            _say(report.text())
+    problem = report.problem()
     if problem:
         raise Failure(problem)
 
 
-class Showing:
-    def __init__(self, consumer: ShareConsumer, plan: Plan, form: Form, books: Books) -> None:
+class RecordPrinter:
+    def __init__(
+        self, consumer: ShareConsumer, mode: ConsumeMode, form: RecordFormat, report: ConsumeReport
+    ) -> None:
         self._consumer = consumer
-        self._plan = plan
+        self._mode = mode
         self._form = form
-        self._books = books
-        self._outlet = Outlet()
+        self._books = report
+        self._outlet = RecordOutput()
         self._shown: list[ShareRecord] = []
         """Shown, and not settled yet."""
         self._ahead = 1
@@ -121,7 +125,7 @@ class Showing:
 
     def settle(self) -> None:
         for record in self._shown:
-            self._books.settle(record, self._plan.word)
+            self._books.settle(record, self._mode.word)
         self._shown.clear()
 
     def end(self) -> None:
@@ -158,9 +162,9 @@ class Showing:
         try:
             return self._form.write(record)
         except Unreadable as problem:
-            if self._plan.is_interactive:
+            if self._mode.is_interactive:
                 return f"{problem}\n".encode()
-            if not self._plan.rejects_unreadable:
+            if not self._mode.rejects_unreadable:
                 raise Failure(f"{problem}; --reject-message-on-error goes on") from None
             _say(f"{problem}: rejected")
             self._books.settle(record, "reject")
@@ -169,7 +173,7 @@ class Showing:
 
     async def _next(self) -> ShareBatch | None:
         """None when nothing has come for too long."""
-        patience = self._plan.patience_s
+        patience = self._mode.patience_s
         self._hold()
         while True:
             with anyio.move_on_after(_LOOK_S):
@@ -187,15 +191,15 @@ class Showing:
 
     def _hold(self) -> None:
         """Whom one line may be enough gets one record at a time; nobody gets more than what is wanted."""
-        is_slow = self._plan.is_interactive or self._outlet.is_one_by_one
-        left = _AHEAD if self._plan.most is None else self._plan.most - self._books.done
+        is_slow = self._mode.is_interactive or self._outlet.is_one_by_one
+        left = _AHEAD if self._mode.most is None else self._mode.most - self._books.done
         ahead = 1 if is_slow else min(left, _AHEAD)
         if ahead != self._ahead:
             self._ahead = ahead
             self._consumer.set_max_records(ahead)
 
     async def _hint(self) -> None:
-        hint = await why_quiet(self._consumer.config)
+        hint = await explain_no_records(self._consumer.config)
         if hint:
             _say(hint)
 
@@ -204,7 +208,7 @@ class Showing:
         return self._is_enough_with(0)
 
     def _is_enough_with(self, waiting: int) -> bool:
-        return self._plan.most is not None and self._books.done + waiting >= self._plan.most
+        return self._mode.most is not None and self._books.done + waiting >= self._mode.most
 
 
 def _say(text: str) -> None:

@@ -13,8 +13,8 @@ from kshare.cli.decode.batch_boundaries import begins_with_batch, size_of_batch
 from kshare.cli.terminal.dissection.names import nearest
 from kshare.cli.terminal.failure import Failure
 from kshare.dissect import (
+    ByteSpan,
     Dissection,
-    Span,
     dissect_message,
     dissect_records,
     dissect_request,
@@ -39,7 +39,7 @@ NO_LIKENESS = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Hints:
     """What the caller knows. `kind` is a role (`request` ...) or the name of a message whose body stands alone."""
 
     kind: str | None = None
@@ -82,12 +82,12 @@ class Ranked:
     is_whole: bool  # read to the end
 
 
-def rank(data: memoryview, wanted: Wanted) -> list[Ranked]:
+def rank(data: memoryview, hints: Hints) -> list[Ranked]:
     """Best first; at least one, or a Failure says why there is none."""
     ranked = []
     announced = 4 + int.from_bytes(data[:4], "big")
     is_cut, is_exact = announced > len(data), announced == len(data)
-    for guess in _candidates(data, wanted):
+    for guess in _candidates(data, hints):
         # Records take time, and only tell where a frame is cut off inside them.
         reading = guess.read(data[: size_of_batch(data)] if guess.kind == "records" else data, records=is_cut)
         is_accepted = not _breaks(reading) or (guess.kind == "request" and is_exact and reading.has_surplus)
@@ -112,46 +112,44 @@ def _named(guess: Guess, reading: Dissection) -> Guess:
     return Guess("request", reading.message, reading.version, guess.is_sized)
 
 
-def _candidates(data: memoryview, wanted: Wanted) -> Iterator[Guess]:
-    kind = wanted.kind
+def _candidates(data: memoryview, hints: Hints) -> Iterator[Guess]:
+    kind = hints.kind
     if kind in index.MODULES:
-        yield from _bodies(message(kind), wanted)
+        yield from _bodies(message(kind), hints)
         return
     sizes = _sizes(data)
     if kind in (None, "request"):
-        yield from (
-            Guess("request", is_sized=is_sized) for is_sized in sizes if _fits(data, wanted, is_sized)
-        )
-    has_api = wanted.api is not None or wanted.version is not None
+        yield from (Guess("request", is_sized=is_sized) for is_sized in sizes if _fits(data, hints, is_sized))
+    has_api = hints.api is not None or hints.version is not None
     if kind == "records" or (kind is None and not has_api and begins_with_batch(data)):
         yield Guess("records")
     if kind == "state" or (kind is None and not has_api):
         yield from (Guess("state", name) for name in index.MODULES if name.endswith(("Key", "Value")))
     if kind in (None, "response"):
-        yield from _responses(sizes, wanted)
+        yield from _responses(sizes, hints)
 
 
-def _bodies(table: Message, wanted: Wanted) -> Iterator[Guess]:
-    if table.kind in _VERSIONED and wanted.version is None:
+def _bodies(table: Message, hints: Hints) -> Iterator[Guess]:
+    if table.kind in _VERSIONED and hints.version is None:
         yield Guess("state", table.name)
     else:
-        yield from (Guess("message", table.name, version) for version in _versions(table, wanted))
+        yield from (Guess("message", table.name, version) for version in _versions(table, hints))
 
 
-def _responses(sizes: list[bool], wanted: Wanted) -> Iterator[Guess]:
+def _responses(sizes: list[bool], hints: Hints) -> Iterator[Guess]:
     for key, name in index.RESPONSES.items():
-        if wanted.api in (None, key):
-            for version in _versions(message(name), wanted):
+        if hints.api in (None, key):
+            for version in _versions(message(name), hints):
                 yield from (Guess("response", name, version, is_sized) for is_sized in sizes)
 
 
-def _versions(table: Message, wanted: Wanted) -> list[int]:
+def _versions(table: Message, hints: Hints) -> list[int]:
     first, last = table.versions
-    if wanted.version is None:
+    if hints.version is None:
         return list(range(first, last + 1))
-    if table.name == wanted.kind and not table.has(wanted.version):
-        raise Failure(f"{table.name} has no version {wanted.version}: {first} to {last} are known")
-    return [wanted.version] if table.has(wanted.version) else []
+    if table.name == hints.kind and not table.has(hints.version):
+        raise Failure(f"{table.name} has no version {hints.version}: {first} to {last} are known")
+    return [hints.version] if table.has(hints.version) else []
 
 
 def _sizes(data: memoryview) -> list[bool]:
@@ -162,12 +160,12 @@ def _sizes(data: memoryview) -> list[bool]:
     return [True, False] if 0 <= announced <= MAX_FRAME else [False]
 
 
-def _fits(data: memoryview, wanted: Wanted, is_sized: bool) -> bool:
+def _fits(data: memoryview, hints: Hints, is_sized: bool) -> bool:
     start = 4 if is_sized else 0
     key, version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (start, start + 2))
-    if wanted.kind is None and key not in index.REQUESTS:
+    if hints.kind is None and key not in index.REQUESTS:
         return False
-    return wanted.api in (None, key) and wanted.version in (None, version)
+    return hints.api in (None, key) and hints.version in (None, version)
 
 
 def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
@@ -187,7 +185,7 @@ def _breaks(reading: Dissection) -> bool:
     return reading.error is not None or any(span.kind == "unread" for span in reading.spans)
 
 
-def _doubt(span: Span) -> float:
+def _doubt(span: ByteSpan) -> float:
     """What no broker and no client would write, though it can be read."""
     value = span.value
     match span.kind:

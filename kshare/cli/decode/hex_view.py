@@ -6,9 +6,9 @@ Fields stand under the path of what they are in, so that names and values fit in
 from __future__ import annotations
 
 from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
-from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
+from kshare.cli.terminal.dissection.value_text import note_or_problem, style_of, value_text
 from kshare.cli.terminal.screen import Part, Screen
-from kshare.dissect import Span
+from kshare.dissect import ByteSpan
 
 _ROW = 8
 _MARGIN = " " * 35
@@ -17,7 +17,7 @@ _LONG_VALUE = 24
 """Longer values have the rest of their text beside their bytes instead."""
 
 
-def draw_hex(screen: Screen, span: Span, start: int) -> None:
+def draw_hex(screen: Screen, span: ByteSpan, start: int) -> None:
     above = ""
     for leaf in span.leaves():
         parent, name = _named(leaf)
@@ -32,7 +32,7 @@ def draw_hex(screen: Screen, span: Span, start: int) -> None:
             above = leaf.path
 
 
-def _named(leaf: Span) -> tuple[str, str]:
+def _named(leaf: ByteSpan) -> tuple[str, str]:
     """What it stands under, and its name there. A length stays with what it is the length of."""
     parent, _, name = leaf.path.rpartition(".")
     if leaf.kind in _FRAMING and parent:
@@ -41,7 +41,7 @@ def _named(leaf: Span) -> tuple[str, str]:
     return parent, name
 
 
-def _draw(screen: Screen, leaf: Span, name: str, start: int) -> None:
+def _draw(screen: Screen, leaf: ByteSpan, name: str, start: int) -> None:
     style = style_of(leaf)
     for at in range(0, leaf.length, _ROW):
         row = bytes(leaf.raw[at : at + _ROW])
@@ -53,12 +53,12 @@ def _draw(screen: Screen, leaf: Span, name: str, start: int) -> None:
         screen.line(*parts)
 
 
-def _annotation(leaf: Span, name: str, style: str) -> list[Part]:
+def _annotation(leaf: ByteSpan, name: str, style: str) -> list[Part]:
     parts = [(" ", ""), (name, NAME)]
     value = value_text(leaf) if leaf.kind != "unread" else ""
     if value:
         short = value if len(value) <= _LONG_VALUE else f"{value[:_LONG_VALUE]}…"
         parts += [(" ", ""), (short, style)]
-    if (note := about(leaf)) and note != value:
+    if (note := note_or_problem(leaf)) and note != value:
         parts += [("  ", ""), (note, PROBLEM if leaf.problem or leaf.kind == "unread" else NOTE)]
     return parts

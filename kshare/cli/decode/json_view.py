@@ -9,31 +9,35 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from kshare.cli.decode.split_input import Piece
-from kshare.dissect import Span, as_json
+from kshare.cli.decode.split_input import InputPart
+from kshare.dissect import ByteSpan, dissection_json
 
 _FRAMING = ("count", "length", "presence")
 
 
-def piece_json(piece: Piece) -> dict[str, Any]:
-    reading = piece.reading
-    form: dict[str, Any] = {"kind": piece.guess.kind, "offset": piece.start, "length": reading.root.length}
+def piece_json(input_part: InputPart) -> dict[str, Any]:
+    reading = input_part.reading
+    form: dict[str, Any] = {
+        "kind": input_part.guess.kind,
+        "offset": input_part.start,
+        "length": reading.root.length,
+    }
     if reading.message:
         form |= {"message": reading.message, "version": reading.version}
     if reading.header:
         form["header"] = value_of(reading.header)
     if reading.message:
-        form["body"] = as_json(reading)
+        form["body"] = dissection_json(reading)
     else:
         form["batches"] = [value_of(part) for part in reading.root.parts]
     form["problems"] = [
-        {"path": one.path, "offset": piece.start + one.offset, "reason": one.reason}
+        {"path": one.path, "offset": input_part.start + one.offset, "reason": one.reason}
         for one in reading.problems
     ]
     return form
 
 
-def span_json(span: Span, start: int) -> dict[str, Any]:
+def span_json(span: ByteSpan, start: int) -> dict[str, Any]:
     """One field that was picked."""
     return {
         "path": span.path,
@@ -45,7 +49,7 @@ def span_json(span: Span, start: int) -> dict[str, Any]:
     }
 
 
-def value_of(span: Span) -> Any:
+def value_of(span: ByteSpan) -> Any:
     content = next((part for part in span.parts if part.path == span.path and not part.parts), span)
     if content.inflated:
         return _unpacked(content)
@@ -59,7 +63,7 @@ def value_of(span: Span) -> Any:
     return {part.name: value_of(part) for part in _fields(span)}
 
 
-def _unpacked(span: Span) -> Any:
+def _unpacked(span: ByteSpan) -> Any:
     assert span.inflated is not None
     parts = span.inflated.root.parts
     if span.kind != "bytes":
@@ -69,7 +73,7 @@ def _unpacked(span: Span) -> Any:
     return {"message": span.inflated.message, "version": span.inflated.version, "body": form}
 
 
-def _fields(span: Span) -> list[Span]:
+def _fields(span: ByteSpan) -> list[ByteSpan]:
     """Known tagged fields stand beside the others; the framing is left out."""
     fields = []
     for part in span.parts:

@@ -10,7 +10,7 @@ from kshare.cli.terminal.coding import Coding
 from kshare.cli.terminal.dissection.names import api_names
 
 
-def kinds(incomplete: str) -> list[str]:
+def message_kinds(incomplete: str) -> list[str]:
     """Shell completion."""
     from kshare.dissect.fields import index
 
@@ -32,7 +32,7 @@ def decode(
             "--as",
             metavar="KIND",
             help="request, response, records, state, or the name of a message for a body alone. Default: guessed.",
-            autocompletion=kinds,
+            autocompletion=message_kinds,
         ),
     ] = None,
     api: Annotated[
@@ -69,7 +69,7 @@ def decode(
     Takes requests, responses, record batches, records of the share group state topic, and a broker's log segments.
     A malformed frame is shown up to the error. Passwords are masked. Network captures are shown as by kshare pcap.
     """
-    from kshare.cli.decode.run import Choice, run_decode
+    from kshare.cli.decode.run import DecodeOptions, run_decode
 
     view = "json" if is_json else "hex" if is_hex else "tree"
     if is_json and is_hex:
@@ -77,5 +77,6 @@ def decode(
     if is_short and (is_hex or field):
         raise typer.BadParameter("--summary can't be combined with --hex or --field")
     run_decode(
-        source, Choice(kind, api, version, coding and coding.value, field, view, is_short, only_guesses)
+        source,
+        DecodeOptions(kind, api, version, coding and coding.value, field, view, is_short, only_guesses),
     )

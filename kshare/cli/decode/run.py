@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.capture import is_capture
-from kshare.cli.decode.guess import NO_LIKENESS, Ranked, Wanted, check_kind, rank
+from kshare.cli.decode.guess import NO_LIKENESS, Hints, Ranked, check_kind, rank
 from kshare.cli.decode.hex_view import draw_hex
 from kshare.cli.decode.json_view import piece_json, span_json
 from kshare.cli.decode.read_input import let_go, read_input
 from kshare.cli.decode.segment_view import show_batch_lines
-from kshare.cli.decode.split_input import Piece, is_segment, pieces
+from kshare.cli.decode.split_input import InputPart, input_parts, is_segment
 from kshare.cli.terminal.colours import FAINT, NAME
 from kshare.cli.terminal.dissection.names import api_key
 from kshare.cli.terminal.dissection.tree_view import draw_tree
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.wording import counted
-from kshare.dissect import Problem
+from kshare.dissect import DissectionProblem
 
 _GUESSES_SHOWN = 10
 _LARGE = 1024 * 1024
@@ -33,7 +33,7 @@ _CLOSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DecodeOptions:
     """The options."""
 
     kind: str | None
@@ -46,42 +46,44 @@ class Choice:
     only_guesses: bool
 
 
-def run_decode(source: str | None, choice: Choice) -> None:
-    wanted = Wanted(
-        check_kind(choice.kind) if choice.kind else None,
-        api_key(choice.api) if choice.api else None,
-        choice.version,
+def run_decode(source: str | None, options: DecodeOptions) -> None:
+    hints = Hints(
+        check_kind(options.kind) if options.kind else None,
+        api_key(options.api) if options.api else None,
+        options.version,
     )
-    data = memoryview(read_input(source, choice.coding))
-    if wanted == Wanted() and is_capture(data):
-        _show_capture(data, source, choice)
+    data = memoryview(read_input(source, options.coding))
+    if hints == Hints() and is_capture(data):
+        _show_capture(data, source, options)
         return
     screen = Screen()
-    if choice.only_guesses:
-        _show_guesses(screen, rank(data, wanted), choice)
-    elif _is_in_short(data, wanted, choice):
-        _show_segment(screen, data, choice)
+    if options.only_guesses:
+        _show_guesses(screen, rank(data, hints), options)
+    elif _is_in_short(data, hints, options):
+        _show_segment(screen, data, options)
     else:
-        _show_pieces(screen, data, wanted, choice)
+        _show_pieces(screen, data, hints, options)
     screen.done()
 
 
-def _is_in_short(data: memoryview, wanted: Wanted, choice: Choice) -> bool:
-    if not is_segment(data, wanted):
+def _is_in_short(data: memoryview, hints: Hints, options: DecodeOptions) -> bool:
+    if not is_segment(data, hints):
         return False
-    if choice.is_short is None:
-        return len(data) > _LARGE and choice.view == "tree" and choice.field is None
-    return choice.is_short
+    if options.is_short is None:
+        return len(data) > _LARGE and options.view == "tree" and options.field is None
+    return options.is_short
 
 
-def _show_capture(data: memoryview, source: str | None, choice: Choice) -> None:
+def _show_capture(data: memoryview, source: str | None, options: DecodeOptions) -> None:
     """Packets are no frames: that is another command's affair."""
     from kshare.cli.terminal.traffic.capture import show_capture
-    from kshare.cli.terminal.traffic.view import Show
+    from kshare.cli.terminal.traffic.view import TrafficOptions
 
-    if choice.view == "hex" or choice.field or choice.only_guesses:
+    if options.view == "hex" or options.field or options.only_guesses:
         raise Failure("this is a network capture: kshare pcap -v shows every field of what is in it")
-    show_capture(_chunks(data), source or "standard input", [], Show(is_json=choice.view == "json"))
+    show_capture(
+        _chunks(data), source or "standard input", [], TrafficOptions(is_json=options.view == "json")
+    )
 
 
 def _chunks(data: memoryview) -> Iterator[bytes]:
@@ -90,75 +92,75 @@ def _chunks(data: memoryview) -> Iterator[bytes]:
         let_go(data, at, at + _CHUNK)
 
 
-def _show_segment(screen: Screen, data: memoryview, choice: Choice) -> None:
-    totals = show_batch_lines(screen, data, is_json=choice.view == "json")
-    if choice.is_short is None:
+def _show_segment(screen: Screen, data: memoryview, options: DecodeOptions) -> None:
+    totals = show_batch_lines(screen, data, is_json=options.view == "json")
+    if options.is_short is None:
         screen.line(("more of it: --field 'records[0]' shows a batch, --tree all of them", FAINT))
     screen.done()
     if totals.problems:
         raise Failure(f"{totals.first_problem}{_and_more(totals.problems - 1)}")
 
 
-def _show_pieces(screen: Screen, data: memoryview, wanted: Wanted, choice: Choice) -> None:
-    problems: list[Problem] = []
-    is_found = choice.field is None
-    for piece in pieces(data, wanted, choice.field):
-        best = piece.guesses[0]
-        if best.score <= NO_LIKENESS and not best.is_whole and wanted == Wanted():
-            raise Failure(_unlike_anything(piece))
-        problems += piece.reading.problems
-        is_found |= _show(screen, piece, choice)
+def _show_pieces(screen: Screen, data: memoryview, hints: Hints, options: DecodeOptions) -> None:
+    problems: list[DissectionProblem] = []
+    is_found = options.field is None
+    for input_part in input_parts(data, hints, options.field):
+        best = input_part.guesses[0]
+        if best.score <= NO_LIKENESS and not best.is_whole and hints == Hints():
+            raise Failure(_unlike_anything(input_part))
+        problems += input_part.reading.problems
+        is_found |= _show(screen, input_part, options)
     screen.done()
     if not is_found:
         reason = f": {problems[0]}" if problems else ""
-        raise Failure(f"there is no field {choice.field}{reason}")
+        raise Failure(f"there is no field {options.field}{reason}")
     if problems:
         raise Failure(f"{problems[0]}{_and_more(len(problems) - 1)}")
 
 
-def _show(screen: Screen, piece: Piece, choice: Choice) -> bool:
+def _show(screen: Screen, input_part: InputPart, options: DecodeOptions) -> bool:
     """Whether there was something to show."""
-    reading = piece.reading
-    span = reading.find(choice.field) if choice.field else reading.root
+    reading = input_part.reading
+    span = reading.find(options.field) if options.field else reading.root
     if span is None:
         return False
-    if choice.is_short:
-        _show_in_short(screen, piece, choice)
+    if options.is_short:
+        _show_in_short(screen, input_part, options)
         return True
-    if choice.view == "json":
-        form = span_json(span, piece.start) if choice.field else piece_json(piece)
+    if options.view == "json":
+        form = span_json(span, input_part.start) if options.field else piece_json(input_part)
         screen.text(json.dumps(form, indent=2, ensure_ascii=not screen.is_plain) + "\n")
         return True
-    if not choice.field:
-        _head(screen, piece)
-    (draw_hex if choice.view == "hex" else draw_tree)(screen, span, piece.start)
+    if not options.field:
+        _head(screen, input_part)
+    (draw_hex if options.view == "hex" else draw_tree)(screen, span, input_part.start)
     return True
 
 
-def _show_in_short(screen: Screen, piece: Piece, choice: Choice) -> None:
-    if choice.view != "json":
-        _head(screen, piece)
+def _show_in_short(screen: Screen, input_part: InputPart, options: DecodeOptions) -> None:
+    if options.view != "json":
+        _head(screen, input_part)
         return
-    reading = piece.reading
-    form = {"message": reading.message, "version": reading.version, "offset": piece.start}
+    reading = input_part.reading
+    form = {"message": reading.message, "version": reading.version, "offset": input_part.start}
     screen.text(json.dumps(form | {"length": reading.root.length}) + "\n")
 
 
-def _head(screen: Screen, piece: Piece) -> None:
-    reading = piece.reading
-    what = f"{reading.message} v{reading.version}" if reading.message else str(piece.guess)
-    where = f" from {piece.start}" if piece.start else ""
+def _head(screen: Screen, input_part: InputPart) -> None:
+    reading = input_part.reading
+    what = f"{reading.message} v{reading.version}" if reading.message else str(input_part.guess)
+    where = f" from {input_part.start}" if input_part.start else ""
     screen.line((what, NAME), (f"  {reading.root.length} bytes{where}", FAINT))
-    best = piece.guesses[0].score
-    others = [str(one.guess) for one in piece.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+    best = input_part.guesses[0].score
+    others = [str(one.guess) for one in input_part.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         screen.line((f"guessed; it could also be {', '.join(others[:3])}{more} (--guesses)", FAINT))
 
 
-def _show_guesses(screen: Screen, guesses: list[Ranked], choice: Choice) -> None:
+def _show_guesses(screen: Screen, guesses: list[Ranked], options: DecodeOptions) -> None:
     shown = guesses[:_GUESSES_SHOWN]
-    if choice.view == "json":
+    if options.view == "json":
         rows = [
             {
                 "kind": one.guess.kind,
@@ -182,6 +184,8 @@ def _and_more(problems: int) -> str:
     return f" (and {counted(problems, 'more problem')})" if problems else ""
 
 
-def _unlike_anything(piece: Piece) -> str:
-    error = piece.reading.error
-    return f"this is like nothing of Kafka's; nearest is {piece.guess}, with {error}; --as says what it is"
+def _unlike_anything(input_part: InputPart) -> str:
+    error = input_part.reading.error
+    return (
+        f"this is like nothing of Kafka's; nearest is {input_part.guess}, with {error}; --as says what it is"
+    )

@@ -14,7 +14,7 @@ from kshare.cli.decode.batch_boundaries import batch_cuts, problem_of_batch
 from kshare.cli.decode.read_input import let_go
 from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
 from kshare.cli.terminal.screen import Screen
-from kshare.dissect.meaning import batch_attributes, moment
+from kshare.dissect.value_notes import batch_attributes, moment
 from kshare.protocol.record_header import HEADER
 
 _RANGE_WIDTH = 18

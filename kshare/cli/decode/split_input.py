@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kshare.cli.decode.batch_boundaries import batch_cuts, is_certainly_batch
-from kshare.cli.decode.guess import Guess, Ranked, Wanted, rank
+from kshare.cli.decode.guess import Guess, Hints, Ranked, rank
 from kshare.cli.decode.read_input import let_go
 from kshare.cli.terminal.dissection.internal_records import explain_records
 from kshare.cli.terminal.dissection.masking import mask
-from kshare.dissect import Dissection, Span
+from kshare.dissect import ByteSpan, Dissection
 
 _IN_BATCH = re.compile(r"records\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InputPart:
     """Something read by itself. Its offsets count from `start` in the input."""
 
     guess: Guess
@@ -29,25 +29,25 @@ class Piece:
     guesses: list[Ranked]
 
 
-def is_segment(data: memoryview, wanted: Wanted) -> bool:
+def is_segment(data: memoryview, hints: Hints) -> bool:
     """Whether it is certain, or said, that these are batches one after the other."""
-    return wanted.kind == "records" or (wanted == Wanted() and is_certainly_batch(data))
+    return hints.kind == "records" or (hints == Hints() and is_certainly_batch(data))
 
 
-def pieces(data: memoryview, wanted: Wanted, field: str | None = None) -> Iterator[Piece]:
+def input_parts(data: memoryview, hints: Hints, field: str | None = None) -> Iterator[InputPart]:
     """All of them; or those alone in which `field` may be, if it says so itself."""
-    if is_segment(data, wanted):
+    if is_segment(data, hints):
         yield from _batches(data, field)
         return
-    for start, end in _frames(data, wanted):
-        guesses = rank(data[start:end], wanted)
+    for start, end in _frames(data, hints):
+        guesses = rank(data[start:end], hints)
         if guesses[0].guess.kind == "records":
             yield from _batches(data, field)
             return
         yield _piece(data, start, end, guesses, 0)
 
 
-def _batches(data: memoryview, field: str | None) -> Iterator[Piece]:
+def _batches(data: memoryview, field: str | None) -> Iterator[InputPart]:
     certain = [Ranked(Guess("records"), 0.0, True)]
     in_batch = _IN_BATCH.match(field or "")
     for number, (start, end) in enumerate(batch_cuts(data)):
@@ -56,7 +56,7 @@ def _batches(data: memoryview, field: str | None) -> Iterator[Piece]:
         let_go(data, start, end)
 
 
-def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number: int) -> Piece:
+def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number: int) -> InputPart:
     guess = guesses[0].guess
     # A copy, for what is secret is overwritten in it.
     copy = bytearray(data[start:end])
@@ -65,13 +65,13 @@ def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number
     if number:
         _renumber(reading, f"records[{number}]")
     explain_records(reading)
-    return Piece(guess, reading, start, guesses)
+    return InputPart(guess, reading, start, guesses)
 
 
-def _frames(data: memoryview, wanted: Wanted) -> list[tuple[int, int]]:
+def _frames(data: memoryview, hints: Hints) -> list[tuple[int, int]]:
     """One after another, if sizes lead from frame to frame. A correlation id can look like a size as well."""
     whole = [(0, len(data))]
-    if wanted.kind not in (None, "request", "response"):
+    if hints.kind not in (None, "request", "response"):
         return whole
     cuts = []
     start = 0
@@ -83,14 +83,14 @@ def _frames(data: memoryview, wanted: Wanted) -> list[tuple[int, int]]:
         start += 4 + size
     if len(cuts) == 1 or start == len(data):
         return cuts
-    is_one = rank(data, wanted)[0].is_whole or not rank(data[: cuts[0][1]], wanted)[0].is_whole
+    is_one = rank(data, hints)[0].is_whole or not rank(data[: cuts[0][1]], hints)[0].is_whole
     return whole if is_one else cuts
 
 
 def _renumber(reading: Dissection, prefix: str) -> None:
     """A batch that was read by itself is the first of its kind in all paths."""
     first = "records[0]"
-    waiting: list[Span] = [reading.root]
+    waiting: list[ByteSpan] = [reading.root]
     for span in waiting:
         if span.path.startswith(first):
             span.path = prefix + span.path[len(first) :]

@@ -35,7 +35,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     topic: str
     partition: int
     offset: int
@@ -80,7 +80,7 @@ class Letter:
         return _text(self.context.get(name))
 
 
-def read(topic: str, partition: int, record: Record) -> Letter:
+def read(topic: str, partition: int, record: Record) -> DeadLetter:
     """Of any record: one that is no dead letter has no context."""
     context: dict[str, bytes | None] = {}
     own: list[Header] = []
@@ -90,7 +90,7 @@ def read(topic: str, partition: int, record: Record) -> Letter:
             context[name.removeprefix(PREFIX)] = kept
         else:
             own.append((name, kept))
-    return Letter(
+    return DeadLetter(
         topic,
         partition,
         record.offset,

@@ -87,9 +87,9 @@ def show(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view
     from kshare.cli.dlq.redriven import default_group
-    from kshare.cli.dlq.selection import choice
+    from kshare.cli.dlq.selection import selection
 
-    chosen = choice(source, from_group, reason, since, until, letter)
+    chosen = selection(source, from_group, reason, since, until, letter)
     named = group or default_group(topic)
     view.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
 
@@ -128,9 +128,9 @@ def redrive(
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view
-    from kshare.cli.dlq.redrive_records import Orders
-    from kshare.cli.dlq.selection import choice
+    from kshare.cli.dlq.redrive_records import RedriveRequest
+    from kshare.cli.dlq.selection import selection
 
-    chosen = choice(source, from_group, reason, since, until, letter)
-    orders = Orders(chosen, to, rate, most, settle_others)
-    view.run_redrive(Cluster(server, properties), topic, group, orders, dry_run, is_json)
+    chosen = selection(source, from_group, reason, since, until, letter)
+    request = RedriveRequest(chosen, to, rate, most, settle_others)
+    view.run_redrive(Cluster(server, properties), topic, group, request, dry_run, is_json)

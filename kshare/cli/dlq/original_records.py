@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kshare.admin.log_reading import LogReader
 from kshare.admin.log_writing import NewRecord
 from kshare.admin.routing import Router
-from kshare.cli.dlq.dead_letter import Letter, Origin
+from kshare.cli.dlq.dead_letter import DeadLetter, Origin
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -29,7 +29,7 @@ class Missing:
     reason: str
 
 
-class Originals:
+class OriginalRecords:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._reader = LogReader(router)
@@ -37,7 +37,7 @@ class Originals:
         self._near: dict[Origin, NewRecord] = {}
         """What came along with the last one: letters of neighbours are neighbours."""
 
-    async def record(self, letter: Letter) -> NewRecord | Missing:
+    async def record(self, letter: DeadLetter) -> NewRecord | Missing:
         """What to write again: with its own headers where they can be had, without those of the letter."""
         copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
         if letter.own_headers:
@@ -61,7 +61,7 @@ class Originals:
         if topic is None or origin.partition >= topic[1]:
             return {}
         try:
-            piece = await self._reader.piece((topic[0], origin.partition), origin.offset)
+            fetch = await self._reader.fetch((topic[0], origin.partition), origin.offset)
         except BrokerError as error:
             if error.code in _GONE:
                 return {}
@@ -73,7 +73,7 @@ class Originals:
                 [(name, None if value is None else bytes(value)) for name, value in record.headers],
                 record.timestamp,
             )
-            for batch, is_for_users in piece.batches()
+            for batch, is_for_users in fetch.batches()
             if is_for_users
             for record in batch
         }
@@ -92,7 +92,7 @@ class Originals:
         return self._topics[name]
 
 
-def _is_same(letter: Letter, found: NewRecord) -> bool:
+def _is_same(letter: DeadLetter, found: NewRecord) -> bool:
     """A topic that was deleted and made again has other records at the same offsets."""
     if letter.has_copy:
         return (letter.key, letter.value) == (found.key, found.value)

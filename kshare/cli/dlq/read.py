@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from kshare.admin import configs, groups
-from kshare.admin.configs import Resource
+from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.log_reading import LogReader
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
-from kshare.cli.dlq.dead_letter import Letter, read
-from kshare.cli.dlq.redriven import SettledLetters, default_group, settled_letters
+from kshare.cli.dlq.dead_letter import DeadLetter, read
+from kshare.cli.dlq.redriven import RedrivenLetters, default_group, settled_letters
 from kshare.errors import NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
@@ -33,7 +33,7 @@ class DeadLetterTopic:
     """Share groups that send theirs here."""
 
 
-async def dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
+async def list_dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
     """Topics that accept dead letters, and those that a group's config names, whether they accept them or not.
 
     `group` is the group that keeps track of redriven letters.
@@ -44,7 +44,7 @@ async def dead_letter_topics(router: Router, group: str | None = None) -> list[D
         name = topic.name or ""
         if topic.is_internal or topic.error_code:
             continue
-        if name in senders or await takes_letters(router, name):
+        if name in senders or await accepts_dead_letters(router, name):
             firsts, ends = await bounds(router, name)
             settled = await _settled(router, name, group or default_group(name), firsts, ends)
             counts = await _count(router, name, settled, firsts, ends)
@@ -60,7 +60,7 @@ async def _settled(
     group: str,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-) -> SettledLetters | None:
+) -> RedrivenLetters | None:
     try:
         return await settled_letters(router, topic, group, firsts, ends)
     except NotAuthorized:
@@ -70,7 +70,7 @@ async def _settled(
 async def _count(
     router: Router,
     topic: str,
-    settled: SettledLetters | None,
+    settled: RedrivenLetters | None,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> tuple[int | None, int | None]:
@@ -89,7 +89,7 @@ async def _senders(router: Router) -> Mapping[str, list[str]]:
     senders: dict[str, list[str]] = defaultdict(list)
     for group in await groups.list_groups(router, ("share",), ()):
         try:
-            entries = await configs.describe(router, Resource.GROUP, group.group, keys=[_NAME])
+            entries = await configs.describe(router, ConfigResource.GROUP, group.group, keys=[_NAME])
         except NotAuthorized:
             continue  # what it isn't ours to know, the topics still tell
         for one in entries:
@@ -98,10 +98,10 @@ async def _senders(router: Router) -> Mapping[str, list[str]]:
     return senders
 
 
-async def takes_letters(router: Router, topic: str) -> bool:
+async def accepts_dead_letters(router: Router, topic: str) -> bool:
     """Whether brokers may write dead letters to it."""
     try:
-        entries = await configs.describe(router, Resource.TOPIC, topic, keys=[_ENABLED])
+        entries = await configs.describe(router, ConfigResource.TOPIC, topic, keys=[_ENABLED])
     except NotAuthorized:
         return False
     return any(one.value == "true" for one in entries)
@@ -115,7 +115,7 @@ async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int],
 
 async def letters(
     router: Router, topic: str, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> AsyncIterator[Letter]:
+) -> AsyncIterator[DeadLetter]:
     """Partition by partition."""
     topic_id = (await router.metadata([topic])).topics[0].topic_id
     reader = LogReader(router)

@@ -12,22 +12,22 @@ from typing import Any
 import anyio
 
 from kshare.admin import configs, groups, offsets
-from kshare.admin.configs import Resource
+from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_writing import LogWriter
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
-from kshare.cli.dlq.dead_letter import Letter
-from kshare.cli.dlq.original_records import Missing, Originals
+from kshare.cli.dlq.dead_letter import DeadLetter
+from kshare.cli.dlq.original_records import Missing, OriginalRecords
 from kshare.cli.dlq.read import bounds, letters
-from kshare.cli.dlq.redrive_records import NOWHERE, Orders, Redrive, Tally, next_batch
+from kshare.cli.dlq.redrive_records import NOWHERE, Redrive, RedriveProgress, RedriveRequest, next_batch
 from kshare.cli.dlq.redriven import settled_letters
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareRecord
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.state.share_records import SharePartition
+from kshare.state.share_records import SharePartitionKey
 
 _LIMIT = "share.delivery.count.limit"
 _RESET = "share.auto.offset.reset"
@@ -41,46 +41,48 @@ _LONGEST_LEASE_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedRedrive:
     """A letter that would be redriven, and where to; or why not."""
 
-    letter: Letter
+    letter: DeadLetter
     target: str | None
     reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    tally: Tally
+class RedriveOutcome:
+    progress: RedriveProgress
     is_complete: bool
     """False: letters that were there when it began haven't been seen."""
     problem: str | None
     """What ended it before its time."""
 
 
-async def plan(router: Router, topic: str, group: str, orders: Orders) -> list[Planned]:
+async def plan_redrive(
+    router: Router, topic: str, group: str, request: RedriveRequest
+) -> list[PlannedRedrive]:
     """What a redrive by this group would do now. Reads alone."""
     firsts, ends = await bounds(router, topic)
-    _require_letters(topic, orders, firsts, ends)
+    _require_letters(topic, request, firsts, ends)
     settled = await settled_letters(router, topic, group, firsts, ends)
     firsts = {where: max(first, settled.starts.get(where[1], 0)) for where, first in firsts.items()}
-    originals = Originals(router)
-    found: list[Planned] = []
+    originals = OriginalRecords(router)
+    found: list[PlannedRedrive] = []
     async for letter in letters(router, topic, firsts, ends):
-        if settled.has(letter) or not orders.choice.wants(letter):
+        if settled.has(letter) or not request.selection.wants(letter):
             continue
-        if orders.most is not None and sum(one.reason is None for one in found) >= orders.most:
+        if request.most is not None and sum(one.reason is None for one in found) >= request.most:
             break
-        found.append(await _planned(letter, orders, originals))
+        found.append(await _planned(letter, request, originals))
     return found
 
 
-async def _planned(letter: Letter, orders: Orders, originals: Originals) -> Planned:
-    target = orders.destination(letter)
+async def _planned(letter: DeadLetter, request: RedriveRequest, originals: OriginalRecords) -> PlannedRedrive:
+    target = request.destination(letter)
     if target is None:
-        return Planned(letter, None, NOWHERE.reason)
+        return PlannedRedrive(letter, None, NOWHERE.reason)
     record = await originals.record(letter)
-    return Planned(letter, target, record.reason if isinstance(record, Missing) else None)
+    return PlannedRedrive(letter, target, record.reason if isinstance(record, Missing) else None)
 
 
 async def redrive(
@@ -88,16 +90,16 @@ async def redrive(
     options: Mapping[str, Any],
     topic: str,
     group: str,
-    orders: Orders,
-    tell: Callable[[Tally], None],
-) -> Outcome:
+    request: RedriveRequest,
+    tell: Callable[[RedriveProgress], None],
+) -> RedriveOutcome:
     """Whatever ends it, what was confirmed is settled and the rest given back."""
     firsts, ends = await bounds(router, topic)
-    _require_letters(topic, orders, firsts, ends)
-    if orders.target is not None:
-        await router.metadata([orders.target])
+    _require_letters(topic, request, firsts, ends)
+    if request.target is not None:
+        await router.metadata([request.target])
     limit = await _prepare(router, group)
-    run = Redrive(orders, Originals(router), LogWriter(router), ends, limit, tell)
+    run = Redrive(request, OriginalRecords(router), LogWriter(router), ends, limit, tell)
     problem, is_complete = None, False
     try:
         async with ShareConsumer(
@@ -112,15 +114,18 @@ async def redrive(
             problem = f"some letters couldn't be settled and come again: {refused[0]}" if refused else None
     except KshareError as error:
         problem = str(error)
-    return Outcome(run.tally, is_complete, problem)
+    return RedriveOutcome(run.progress, is_complete, problem)
 
 
 def _require_letters(
-    topic: str, orders: Orders, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    topic: str,
+    request: RedriveRequest,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
 ) -> None:
     missing = [
         f"{partition}:{offset}"
-        for partition, offset in sorted(orders.choice.places)
+        for partition, offset in sorted(request.selection.places)
         if not firsts.get((topic, partition), 0) <= offset < ends.get((topic, partition), 0)
     ]
     if missing:
@@ -129,9 +134,9 @@ def _require_letters(
 
 async def _prepare(router: Router, group: str) -> int:
     """The group begins with the first letter. How often it is handed one at most."""
-    settings = {one.name: one for one in await configs.describe(router, Resource.GROUP, group)}
+    settings = {one.name: one for one in await configs.describe(router, ConfigResource.GROUP, group)}
     if settings[_RESET].value == "latest":
-        await configs.alter(router, Resource.GROUP, group, {_RESET: "earliest"}, is_trial=False)
+        await configs.alter(router, ConfigResource.GROUP, group, {_RESET: "earliest"}, is_trial=False)
     limit = settings.get(_LIMIT)
     return int(limit.value) if limit is not None and limit.value else _USUAL_LIMIT
 
@@ -147,16 +152,16 @@ async def _consume(
     while not run.is_full:
         batch = await next_batch(consumer, patience)
         if batch is not None:
-            before = run.tally.seen
+            before = run.progress.seen
             await run.take(batch)
-            if run.tally.seen > before:
+            if run.progress.seen > before:
                 quiet_since, patience = anyio.current_time(), _FIRST_PATIENCE_S
                 continue
         if await _is_done(router, group, ends, run.held):
             return True
         patience = min(2 * patience, _LONGEST_PATIENCE_S)
         others = len((await groups.describe_share_group(router, group)).members) - 1
-        if others != run.tally.waits_for:
+        if others != run.progress.waits_for:
             quiet_since = anyio.current_time()  # partitions are dealt out anew
         run.wait_for(others)
         if anyio.current_time() - quiet_since > (_ABSENT_S if others > 0 else _QUIET_S):
@@ -190,7 +195,7 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
     firsts = await log_offsets(router, ends, EARLIEST)
     topic = next(iter(ends))[0]
     topic_id = (await router.metadata([topic])).topics[0].topic_id
-    places = {where: SharePartition(group, topic_id, where[1]) for where in ends}
+    places = {where: SharePartitionKey(group, topic_id, where[1]) for where in ends}
     states = await share_states(router, places.values())
     return sum(
         one.size

@@ -18,9 +18,9 @@ import anyio
 
 from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.results import TopicPartition
-from kshare.cli.dlq.dead_letter import Letter, read
-from kshare.cli.dlq.original_records import Missing, Originals
-from kshare.cli.dlq.selection import Choice
+from kshare.cli.dlq.dead_letter import DeadLetter, read
+from kshare.cli.dlq.original_records import Missing, OriginalRecords
+from kshare.cli.dlq.selection import Selection
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
@@ -32,10 +32,10 @@ _AT_ONCE = 500
 
 
 @dataclass(slots=True)
-class Tally:
+class RedriveProgress:
     redriven: int = 0
     passed_over: int = 0
-    left: list[tuple[Letter, str]] = field(default_factory=list)
+    left: list[tuple[DeadLetter, str]] = field(default_factory=list)
     """Those that can't be redriven, and why."""
     again: int = 0
     """Redriven, but the letter couldn't be accepted any more: it comes once more."""
@@ -51,10 +51,10 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class RedriveRequest:
     """What the user wants."""
 
-    choice: Choice
+    selection: Selection
     target: str | None
     """None: each back to its own topic."""
     rate: float | None
@@ -62,7 +62,7 @@ class Orders:
     most: int | None
     settles_others: bool
 
-    def destination(self, letter: Letter) -> str | None:
+    def destination(self, letter: DeadLetter) -> str | None:
         """Into which topic; None where neither the user nor the letter says."""
         return self.target or (letter.origin.topic if letter.origin else None)
 
@@ -70,16 +70,16 @@ class Orders:
 class Redrive:
     def __init__(
         self,
-        orders: Orders,
-        originals: Originals,
+        request: RedriveRequest,
+        originals: OriginalRecords,
         writer: LogWriter,
         ends: Mapping[TopicPartition, int],
         most_deliveries: int,
-        tell: Callable[[Tally], None],
+        tell: Callable[[RedriveProgress], None],
     ) -> None:
         """Letters at `ends` and behind came after we began: among them may be what was just redriven and failed."""
-        self.tally = Tally()
-        self._orders = orders
+        self.progress = RedriveProgress()
+        self._request = request
         self._originals = originals
         self._writer = writer
         self._ends = ends
@@ -95,11 +95,11 @@ class Redrive:
 
     @property
     def is_full(self) -> bool:
-        return self._orders.most is not None and self.tally.redriven >= self._orders.most
+        return self._request.most is not None and self.progress.redriven >= self._request.most
 
     def wait_for(self, others: int) -> None:
-        self.tally.waits_for = others
-        self._tell(self.tally)
+        self.progress.waits_for = others
+        self._tell(self.progress)
 
     async def take(self, batch: ShareBatch) -> None:
         """Settles what is redriven; what isn't stays with the consumer."""
@@ -119,44 +119,44 @@ class Redrive:
                 waiting, count = defaultdict(list), 0
         if count:
             await self._write(waiting)
-        self._tell(self.tally)
+        self._tell(self.progress)
 
     def is_full_with(self, more: int) -> bool:
-        return self._orders.most is not None and self.tally.redriven + more >= self._orders.most
+        return self._request.most is not None and self.progress.redriven + more >= self._request.most
 
     @property
     def _chunk(self) -> int:
         """Small where it is to go slowly: a whole second's worth at most."""
-        return _AT_ONCE if self._orders.rate is None else max(1, min(_AT_ONCE, int(self._orders.rate)))
+        return _AT_ONCE if self._request.rate is None else max(1, min(_AT_ONCE, int(self._request.rate)))
 
-    async def _judge(self, letter: Letter, record: ShareRecord) -> NewRecord | None:
+    async def _judge(self, letter: DeadLetter, record: ShareRecord) -> NewRecord | None:
         """What to write for it, or None if it stays."""
         where = (letter.partition, letter.offset)
-        if not self._orders.choice.wants(letter):
-            if self._orders.settles_others:
+        if not self._request.selection.wants(letter):
+            if self._request.settles_others:
                 record.accept()
-                self.tally.passed_over += 1
+                self.progress.passed_over += 1
             elif where not in self._held:
-                self.tally.passed_over += 1
+                self.progress.passed_over += 1
                 self._hold(record)
             return None
-        is_addressed = self._orders.destination(letter) is not None
+        is_addressed = self._request.destination(letter) is not None
         found = await self._originals.record(letter) if is_addressed else NOWHERE
         if isinstance(found, NewRecord):
             return found
         if where not in self._held:
-            self.tally.left.append((letter, found.reason))
+            self.progress.left.append((letter, found.reason))
             self._hold(record)
         return None
 
     def _hold(self, record: ShareRecord) -> None:
         self._held.add((record.partition, record.offset))
         if record.delivery_count >= self._most_deliveries:
-            self.tally.last_chances += 1
+            self.progress.last_chances += 1
 
-    async def _destination(self, letter: Letter, record: NewRecord) -> tuple[str, int]:
+    async def _destination(self, letter: DeadLetter, record: NewRecord) -> tuple[str, int]:
         """Into the partition that it was in; elsewhere by its key, as producers do."""
-        target = self._orders.destination(letter)
+        target = self._request.destination(letter)
         assert target is not None, "others stay"
         home = letter.origin if letter.origin and letter.origin.topic == target else None
         if home and home.partition < await self._writer.partition_count(target):
@@ -171,18 +171,18 @@ class Redrive:
                 try:
                     record.accept()
                 except AcknowledgeError:
-                    self.tally.again += 1
-            self.tally.redriven += len(pairs)
-            self.tally.targets[topic] += len(pairs)
-            self._tell(self.tally)
+                    self.progress.again += 1
+            self.progress.redriven += len(pairs)
+            self.progress.targets[topic] += len(pairs)
+            self._tell(self.progress)
 
     async def _pay(self, count: int) -> None:
         """Waits until so many more are within the rate."""
-        if self._orders.rate is None:
+        if self._request.rate is None:
             return
         now = anyio.current_time()
         start = max(now, self._paid_until)
-        self._paid_until = start + count / self._orders.rate
+        self._paid_until = start + count / self._request.rate
         await anyio.sleep_until(start)
 
 

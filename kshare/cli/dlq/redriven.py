@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
-from kshare.cli.dlq.dead_letter import Letter
-from kshare.state.share_records import SharePartition
+from kshare.cli.dlq.dead_letter import DeadLetter
+from kshare.state.share_records import SharePartitionKey
 
 
 def default_group(topic: str) -> str:
@@ -18,7 +18,7 @@ def default_group(topic: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledLetters:
+class RedrivenLetters:
     """Of one topic, by one group."""
 
     starts: Mapping[int, int]
@@ -26,7 +26,7 @@ class SettledLetters:
     beyond: frozenset[tuple[int, int]]
     """Partition and offset of settled letters at or after the start."""
 
-    def has(self, letter: Letter) -> bool:
+    def has(self, letter: DeadLetter) -> bool:
         return (
             letter.offset < self.starts.get(letter.partition, 0)
             or (letter.partition, letter.offset) in self.beyond
@@ -39,9 +39,9 @@ async def settled_letters(
     group: str,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-) -> SettledLetters:
+) -> RedrivenLetters:
     topic_id = (await router.metadata([topic])).topics[0].topic_id
-    states = await share_states(router, [SharePartition(group, topic_id, number) for _, number in ends])
+    states = await share_states(router, [SharePartitionKey(group, topic_id, number) for _, number in ends])
     starts: dict[int, int] = {}
     beyond: set[tuple[int, int]] = set()
     for where, state in states.items():
@@ -50,4 +50,4 @@ async def settled_letters(
         for one in state.covering(firsts[topic, number], ends[topic, number] - 1):
             if one.is_settled:
                 beyond |= {(number, offset) for offset in range(one.first, one.last + 1)}
-    return SettledLetters(starts, frozenset(beyond))
+    return RedrivenLetters(starts, frozenset(beyond))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import typer
 
-from kshare.cli.dlq.dead_letter import Letter
+from kshare.cli.dlq.dead_letter import DeadLetter
 from kshare.cli.terminal.times import written_time
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """All that is given must hold; of several values of one kind, one must."""
 
     sources: frozenset[str] = frozenset()
@@ -23,7 +23,7 @@ class Choice:
     """Milliseconds since 1970; before this."""
     places: frozenset[tuple[int, int]] = frozenset()
 
-    def wants(self, letter: Letter) -> bool:
+    def wants(self, letter: DeadLetter) -> bool:
         source = letter.origin.topic if letter.origin else None
         reason = (letter.reason or "").casefold()
         return (
@@ -36,16 +36,16 @@ class Choice:
         )
 
 
-def choice(
+def selection(
     sources: Sequence[str] | None,
     groups: Sequence[str] | None,
     reasons: Sequence[str] | None,
     since: str | None,
     until: str | None,
     letters: Sequence[str] | None,
-) -> Choice:
+) -> Selection:
     """As it was typed."""
-    return Choice(
+    return Selection(
         frozenset(sources or ()),
         frozenset(groups or ()),
         tuple(reasons or ()),

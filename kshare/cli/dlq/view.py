@@ -8,12 +8,12 @@ from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.dlq.dead_letter import Letter, meaning, readable
-from kshare.cli.dlq.read import bounds, dead_letter_topics, letters, takes_letters
-from kshare.cli.dlq.redrive import Outcome, Planned, check_target, plan, redrive
-from kshare.cli.dlq.redrive_records import Orders, Tally
-from kshare.cli.dlq.redriven import SettledLetters, default_group, settled_letters
-from kshare.cli.dlq.selection import Choice
+from kshare.cli.dlq.dead_letter import DeadLetter, meaning, readable
+from kshare.cli.dlq.read import accepts_dead_letters, bounds, letters, list_dead_letter_topics
+from kshare.cli.dlq.redrive import PlannedRedrive, RedriveOutcome, check_target, plan_redrive, redrive
+from kshare.cli.dlq.redrive_records import RedriveProgress, RedriveRequest
+from kshare.cli.dlq.redriven import RedrivenLetters, default_group, settled_letters
+from kshare.cli.dlq.selection import Selection
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
@@ -25,7 +25,7 @@ _HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
 
 
 def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
-    found = cluster.run_routed(lambda router: dead_letter_topics(router, group))
+    found = cluster.run_routed(lambda router: list_dead_letter_topics(router, group))
     screen = Screen()
     if is_json:
         show_json(screen, found)
@@ -50,22 +50,22 @@ def show_letters(
     cluster: Cluster,
     topic: str,
     group: str,
-    choice: Choice,
+    selection: Selection,
     most: int | None,
     explain: bool,
     is_json: bool,
 ) -> None:
     """Those that this group has redriven are marked."""
 
-    async def work(router: Router) -> tuple[list[Letter], SettledLetters | None, str]:
-        found: list[Letter] = []
+    async def work(router: Router) -> tuple[list[DeadLetter], RedrivenLetters | None, str]:
+        found: list[DeadLetter] = []
         firsts, ends = await bounds(router, topic)
         try:
             settled = await settled_letters(router, topic, group, firsts, ends)
         except NotAuthorized:
             settled = None
         async for letter in letters(router, topic, firsts, ends):
-            if choice.wants(letter):
+            if selection.wants(letter):
                 found.append(letter)
                 if len(found) == most:
                     break
@@ -99,14 +99,14 @@ def show_letters(
 
 
 def run_redrive(
-    cluster: Cluster, topic: str, group: str | None, orders: Orders, is_dry_run: bool, is_json: bool
+    cluster: Cluster, topic: str, group: str | None, request: RedriveRequest, is_dry_run: bool, is_json: bool
 ) -> None:
-    check_target(topic, orders.target)
+    check_target(topic, request.target)
     named = group or default_group(topic)
     screen = Screen()
     if is_dry_run:
-        planned = cluster.run_routed(lambda router: plan(router, topic, named, orders))
-        if orders.target is None:
+        planned = cluster.run_routed(lambda router: plan_redrive(router, topic, named, request))
+        if request.target is None:
             _require_a_letter(cluster, topic, [one.letter for one in planned])
         _show_plan(screen, planned, is_json)
         screen.done()
@@ -114,25 +114,25 @@ def run_redrive(
     progress = _Progress()
     try:
         outcome = cluster.run_routed(
-            lambda router: redrive(router, cluster.options, topic, named, orders, progress.tell)
+            lambda router: redrive(router, cluster.options, topic, named, request, progress.tell)
         )
     finally:
         progress.done()
-    if not is_json and not outcome.problem and not outcome.tally.redriven:
-        _require_a_letter(cluster, topic, [letter for letter, _ in outcome.tally.left])
+    if not is_json and not outcome.problem and not outcome.progress.redriven:
+        _require_a_letter(cluster, topic, [letter for letter, _ in outcome.progress.left])
     _show_outcome(screen, outcome, named, is_json)
     screen.done()
-    _complain(outcome, named, orders)
+    _complain(outcome, named, request)
 
 
-async def _if_none_is_letter(router: Router, topic: str, found: Sequence[Letter]) -> str:
+async def _if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLetter]) -> str:
     """What is to be said of an ordinary topic; empty if it has a dead letter, or nothing, or is meant for them."""
-    if not found or any(one.is_dead_letter for one in found) or await takes_letters(router, topic):
+    if not found or any(one.is_dead_letter for one in found) or await accepts_dead_letters(router, topic):
         return ""
     return f"none of these {counted(len(found), 'record')} is a dead letter"
 
 
-def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[Letter]) -> None:
+def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
     if others := cluster.run_routed(lambda router: _if_none_is_letter(router, topic, found)):
         raise Failure(f"{others}: none says where it came from; to write them somewhere, name it by --to")
 
@@ -144,10 +144,14 @@ class _Progress:
         self._is_shown = sys.stderr.isatty()
         self._width = 0
 
-    def tell(self, tally: Tally) -> None:
+    def tell(self, progress: RedriveProgress) -> None:
         if self._is_shown:
-            text = f"redriven {tally.redriven}, passed over {tally.passed_over}, left {len(tally.left)}"
-            text += f"; waiting for {counted(tally.waits_for, 'other member')}" if tally.waits_for else ""
+            text = (
+                f"redriven {progress.redriven}, passed over {progress.passed_over}, left {len(progress.left)}"
+            )
+            text += (
+                f"; waiting for {counted(progress.waits_for, 'other member')}" if progress.waits_for else ""
+            )
             sys.stderr.write(f"\r{text.ljust(self._width)}")
             sys.stderr.flush()
             self._width = len(text)
@@ -158,7 +162,7 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _show_plan(screen: Screen, planned: Sequence[Planned], is_json: bool) -> None:
+def _show_plan(screen: Screen, planned: Sequence[PlannedRedrive], is_json: bool) -> None:
     if is_json:
         rows = [{**_form(one.letter), "to": one.target, "problem": one.reason} for one in planned]
         return show_json(screen, rows)
@@ -174,54 +178,58 @@ def _show_plan(screen: Screen, planned: Sequence[Planned], is_json: bool) -> Non
     return None
 
 
-def _show_outcome(screen: Screen, outcome: Outcome, group: str, is_json: bool) -> None:
-    tally = outcome.tally
+def _show_outcome(screen: Screen, outcome: RedriveOutcome, group: str, is_json: bool) -> None:
+    progress = outcome.progress
     if is_json:
         form = {
             "group": group,
-            "redriven": tally.redriven,
-            "targets": tally.targets,
-            "passed_over": tally.passed_over,
-            "left": [{"letter": one.place, "reason": reason} for one, reason in tally.left],
-            "come_again": tally.again,
+            "redriven": progress.redriven,
+            "targets": progress.targets,
+            "passed_over": progress.passed_over,
+            "left": [{"letter": one.place, "reason": reason} for one, reason in progress.left],
+            "come_again": progress.again,
             "is_complete": outcome.is_complete,
         }
         return show_json(screen, form)
-    targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(tally.targets.items()))
-    screen.line((f"{counted(tally.redriven, 'letter')} redriven{f': {targets}' if targets else ''}", ""))
-    if tally.passed_over:
-        screen.line((f"{counted(tally.passed_over, 'letter')} passed over", ""))
-    if tally.again:
+    targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(progress.targets.items()))
+    screen.line((f"{counted(progress.redriven, 'letter')} redriven{f': {targets}' if targets else ''}", ""))
+    if progress.passed_over:
+        screen.line((f"{counted(progress.passed_over, 'letter')} passed over", ""))
+    if progress.again:
         screen.line(
             (
-                f"{counted(tally.again, 'letter')} will come again, as the lock was lost: redriven twice then",
+                f"{counted(progress.again, 'letter')} will come again, as the lock was lost: redriven twice then",
                 "",
             )
         )
-    for letter, reason in tally.left:
+    for letter, reason in progress.left:
         screen.line((f"{letter.place} stays: {reason}", ""))
     return None
 
 
-def _complain(outcome: Outcome, group: str, orders: Orders) -> None:
-    tally = outcome.tally
+def _complain(outcome: RedriveOutcome, group: str, request: RedriveRequest) -> None:
+    progress = outcome.progress
     if outcome.problem is not None:
         raise Failure(outcome.problem)
-    if tally.last_chances:
+    if progress.last_chances:
         raise Failure(
-            f"{counted(tally.last_chances, 'letter')} won't be handed to group {group} again, so often was it given "
+            f"{counted(progress.last_chances, 'letter')} won't be handed to group {group} again, so often was it given "
             f"them; they stay in the topic, to be had by another --group"
         )
     if not outcome.is_complete:
-        hint = "" if orders.settles_others or not tally.passed_over else ", or pass over with --settle-others"
+        hint = (
+            ""
+            if request.settles_others or not progress.passed_over
+            else ", or pass over with --settle-others"
+        )
         raise Failure(
             f"not all letters were seen: others may be locked by a run that was killed, try again in a minute{hint}"
         )
-    if tally.left:
-        raise Failure(f"{counted(len(tally.left), 'letter')} couldn't be redriven")
+    if progress.left:
+        raise Failure(f"{counted(len(progress.left), 'letter')} couldn't be redriven")
 
 
-def _explain(screen: Screen, letter: Letter) -> None:
+def _explain(screen: Screen, letter: DeadLetter) -> None:
     screen.line(
         (f"{letter.topic}[{letter.partition}]@{letter.offset}", "bold"), (f"  written {_time(letter)}", "")
     )
@@ -242,7 +250,7 @@ def _explain(screen: Screen, letter: Letter) -> None:
         screen.line(("  neither key nor value came along: a redrive reads the record where it was", "dim"))
 
 
-def _row(letter: Letter) -> tuple[object, ...]:
+def _row(letter: DeadLetter) -> tuple[object, ...]:
     return (
         letter.place,
         _time(letter),
@@ -253,7 +261,7 @@ def _row(letter: Letter) -> tuple[object, ...]:
     )
 
 
-def _form(letter: Letter) -> dict[str, Any]:
+def _form(letter: DeadLetter) -> dict[str, Any]:
     origin = letter.origin
     return {
         "topic": letter.topic,
@@ -275,5 +283,5 @@ def _form(letter: Letter) -> dict[str, Any]:
     }
 
 
-def _time(letter: Letter) -> str:
+def _time(letter: DeadLetter) -> str:
     return iso_time(letter.timestamp).partition(".")[0].replace("T", " ")

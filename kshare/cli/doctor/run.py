@@ -9,15 +9,15 @@ import anyio
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.doctor.checks.check_result import CheckLevel, CheckResult, unknown
 from kshare.cli.doctor.checks.clocks import clocks
-from kshare.cli.doctor.checks.cluster_info import Patient
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.dead_letter_topics import dead_letter_topics
-from kshare.cli.doctor.checks.finding import Finding, Level, unknown
 from kshare.cli.doctor.checks.group_health import group_health
 from kshare.cli.doctor.checks.group_settings import group_settings
 from kshare.cli.doctor.checks.installation import installation
 from kshare.cli.doctor.checks.internal_topics import internal_topics
-from kshare.cli.doctor.checks.reach import bootstrap, listeners
+from kshare.cli.doctor.checks.reachability import bootstrap, listeners
 from kshare.cli.doctor.checks.rights import rights
 from kshare.cli.doctor.checks.share_support import known, switched_on
 from kshare.cli.terminal.colours import PROBLEM
@@ -28,7 +28,7 @@ from kshare.errors import KshareError, NotAuthorized
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
-Check = Callable[[Patient], AsyncIterator[Finding]]
+Check = Callable[[ClusterInfo], AsyncIterator[CheckResult]]
 _CHECKS: dict[str, Check] = {
     "listeners": listeners,
     "share groups": known,
@@ -41,16 +41,21 @@ _CHECKS: dict[str, Check] = {
     "health": group_health,
 }
 _LIMIT_S = 15.0
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: PROBLEM, Level.UNKNOWN: "dim"}
+_STYLES = {
+    CheckLevel.OK: "green",
+    CheckLevel.WARNING: "yellow",
+    CheckLevel.PROBLEM: PROBLEM,
+    CheckLevel.UNKNOWN: "dim",
+}
 _MARGIN = 9
 
 
 def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
     """Fails if there is a problem, so that scripts may ask."""
     screen = Screen()
-    found: list[Finding] = []
+    found: list[CheckResult] = []
 
-    def tell(finding: Finding) -> None:
+    def tell(finding: CheckResult) -> None:
         found.append(finding)
         if not is_json:
             _show(screen, finding)
@@ -59,31 +64,34 @@ def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: 
     if is_json:
         show_json(screen, [asdict(one) for one in found])
     screen.done()
-    problems = sum(one.level is Level.PROBLEM for one in found)
+    problems = sum(one.level is CheckLevel.PROBLEM for one in found)
     if problems:
         raise Failure("1 problem was found" if problems == 1 else f"{problems} problems were found")
 
 
 async def _examine(
-    settings: NetSettings, groups: tuple[str, ...], topics: tuple[str, ...], tell: Callable[[Finding], None]
+    settings: NetSettings,
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    tell: Callable[[CheckResult], None],
 ) -> None:
     is_reached = False
     async for finding in bootstrap(settings):
-        is_reached |= finding.level is Level.OK
+        is_reached |= finding.level is CheckLevel.OK
         tell(finding)
     for finding in installation():
         tell(finding)
     if not is_reached:
         return
     async with Pool(settings) as pool:
-        patient = Patient(pool, Router(pool, _LIMIT_S), groups, topics)
+        info = ClusterInfo(pool, Router(pool, _LIMIT_S), groups, topics)
         lacking: set[str] = set()
-        await patient.meet()
+        await info.discover()
         for name, check in _CHECKS.items():
-            if name == "share.version" and not patient.connections:
+            if name == "share.version" and not info.connections:
                 return  # nobody is left to be asked
             try:
-                async for finding in check(patient):
+                async for finding in check(info):
                     tell(finding)
             except NotAuthorized as error:
                 if error.lack not in lacking:  # several checks may need the same right
@@ -93,7 +101,7 @@ async def _examine(
                 tell(unknown(name, str(error)))
 
 
-def _show(screen: Screen, finding: Finding) -> None:
+def _show(screen: Screen, finding: CheckResult) -> None:
     style = _STYLES[finding.level]
     screen.paragraph((finding.level.ljust(_MARGIN), style), f"{finding.check}: {finding.text}", _MARGIN)
     for line in finding.todo:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import typer
 
 from kshare.admin.client import AdminClient
-from kshare.admin.offsets import Point
+from kshare.admin.offsets import ResetPoint
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
 from kshare.cli.terminal.arguments import Topics
@@ -19,9 +19,9 @@ from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 
 
-def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> Point:
+def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> ResetPoint:
     """Exactly one of them."""
-    given: list[Point] = []
+    given: list[ResetPoint] = []
     if to_earliest:
         given.append("earliest")
     if to_latest:
@@ -36,7 +36,7 @@ def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset
 
 
 def reset_offsets(
-    cluster: Cluster, group: str, to: Point, topics: Topics | None, is_dry_run: bool, is_json: bool
+    cluster: Cluster, group: str, to: ResetPoint, topics: Topics | None, is_dry_run: bool, is_json: bool
 ) -> None:
     changes = cluster.run(
         lambda admin: admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.admin import configs
-from kshare.admin.configs import Resource
+from kshare.admin.configs import ConfigResource
 from kshare.admin.routing import Router
 from kshare.cli.terminal.failure import Failure
 from kshare.errors import NotAuthorized
@@ -16,7 +16,7 @@ async def require_dead_letter_name(router: Router, topic: str) -> None:
     """Raises Failure for a name without the brokers' prefix; brokers before Kafka 4.4 have none."""
     node = (await router.metadata([])).brokers[0].node_id
     try:
-        found = await configs.describe(router, Resource.BROKER, str(node), node=node, keys=[_PREFIX])
+        found = await configs.describe(router, ConfigResource.BROKER, str(node), node=node, keys=[_PREFIX])
     except NotAuthorized:
         return
     prefix = next((one.value for one in found if one.name == _PREFIX), None) or ""

@@ -56,10 +56,10 @@ def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
     screen.done()
 
 
-Found = list[tuple[GroupDescription, list[PartitionProgress]]]
+GroupParts = list[tuple[GroupDescription, list[PartitionProgress]]]
 
 
-async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> Found:
+async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> GroupParts:
     chosen = names or [one.group for one in await admin.list_groups()]
     return [
         (
@@ -70,7 +70,7 @@ async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str
     ]
 
 
-def _show_state(screen: Screen, found: Found, verbose: bool) -> None:
+def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:
     heads = ["GROUP", "STATE", "COORDINATOR", "EPOCH", "ASSIGNMENT", "ASSIGNOR", "MEMBERS"]
     rows = [
         (
@@ -87,7 +87,7 @@ def _show_state(screen: Screen, found: Found, verbose: bool) -> None:
     show(screen, heads, rows, ["COORDINATOR", "EPOCH", "ASSIGNMENT", "MEMBERS"])
 
 
-def _show_members(screen: Screen, found: Found, verbose: bool) -> None:
+def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
     heads = [
         "GROUP",
         "MEMBER",
@@ -110,7 +110,7 @@ def _show_members(screen: Screen, found: Found, verbose: bool) -> None:
     _show_without(screen, (group.group for group, _ in found if not group.members), "members")
 
 
-def _show_offsets(screen: Screen, found: Found, verbose: bool) -> None:
+def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
     """The epoch is that of the partition's leader when it last stored anything."""
     heads = ["GROUP", "TOPIC", "PARTITION", *(["EPOCH"] if verbose else []), "START", "LAG"]
     rows = [

@@ -21,7 +21,7 @@ from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_topics import require_topics
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.screen import Part, Screen
-from kshare.cli.terminal.table import lines, show_json
+from kshare.cli.terminal.table import show_json, table_lines
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -138,7 +138,7 @@ def _show(
 
 def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> Iterable[Part]:
     if found:
-        return lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])
+        return table_lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])
     return [("no share group reads these topics" if topics else "no share groups", "")]
 
 

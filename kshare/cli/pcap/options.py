@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.terminal.traffic.options import Apis, Errors, Groups, Json, Lint, Topics, Verbose, make_show
+from kshare.cli.terminal.traffic.options import (
+    Apis,
+    Errors,
+    Groups,
+    Json,
+    Lint,
+    Topics,
+    Verbose,
+    traffic_options,
+)
 
 
 def pcap(
@@ -36,5 +45,5 @@ def pcap(
     """
     from kshare.cli.pcap.run import run_pcap
 
-    show = make_show(apis, topics, groups, errors, is_verbose, is_json, only_findings)
+    show = traffic_options(apis, topics, groups, errors, is_verbose, is_json, only_findings)
     run_pcap(file, ports or [], show)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from kshare.cli.terminal.standard_input import piped_input
 from kshare.cli.terminal.traffic.capture import show_capture
-from kshare.cli.terminal.traffic.view import Show
+from kshare.cli.terminal.traffic.view import TrafficOptions
 
 _CHUNK = 1024 * 1024
 
 
-def run_pcap(file: str, ports: list[int], show: Show) -> None:
+def run_pcap(file: str, ports: list[int], show: TrafficOptions) -> None:
     show_capture(_chunks(file), "standard input" if file == "-" else file, ports, show)
 
 

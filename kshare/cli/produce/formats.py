@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Form(StrEnum):
+class InputFormat(StrEnum):
     """How records are written down."""
 
     LINES = "lines"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kshare.cli.cluster.options import Json, Properties, Server
-from kshare.cli.produce.formats import Codec, Form
+from kshare.cli.produce.formats import Codec, InputFormat
 
 _LARGEST_VALUE = 2**31 - 1
 
@@ -23,12 +23,12 @@ def produce(
     server: Server = None,
     properties: Properties = None,
     form: Annotated[
-        Form,
+        InputFormat,
         typer.Option(
             "--input",
             help="One record per line, one JSON object per line (as by `consume --json`), or one record per file.",
         ),
-    ] = Form.LINES,
+    ] = InputFormat.LINES,
     separator: Annotated[
         str | None,
         typer.Option("--key-separator", "-K", metavar="TEXT", help="Separates key and value in a line."),

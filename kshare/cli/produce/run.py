@@ -19,7 +19,7 @@ import anyio.lowlevel
 from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.produce.formats import Codec, Form
+from kshare.cli.produce.formats import Codec, InputFormat
 from kshare.cli.produce.input_records import Draft, Template
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
@@ -53,7 +53,7 @@ class _Written:
 
 
 def source(
-    files: Sequence[Path], form: Form, template: Template, count: int | None, size: int | None
+    files: Sequence[Path], form: InputFormat, template: Template, count: int | None, size: int | None
 ) -> Source:
     """What the command line asks for."""
     if count is not None:
@@ -62,11 +62,11 @@ def source(
         return lambda: _made_up(count, size, template)
     if size is not None:
         raise Failure("--size is for records that are made up: add --count")
-    if form is not Form.LINES and template.separator is not None:
+    if form is not InputFormat.LINES and template.separator is not None:
         raise Failure(f"--key-separator is for lines, not for --input {form}")
-    if form is Form.WHOLE:
+    if form is InputFormat.WHOLE:
         return lambda: _whole(files, template)
-    read = template.from_json if form is Form.JSON else template.from_line
+    read = template.from_json if form is InputFormat.JSON else template.from_line
     return lambda: _lines(files, read)
 
 

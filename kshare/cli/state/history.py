@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kshare.admin.share_states import Entry
-from kshare.cli.state.view import Line, name_of, range_json, state_name
+from kshare.admin.share_states import StateEntry
+from kshare.cli.state.view import PictureLine, partition_name, range_json, state_name
 from kshare.cli.terminal.colours import FAINT
 from kshare.cli.terminal.times import iso_time
 from kshare.cli.terminal.wording import span
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
-from kshare.state.share_records import UNDECIDED, StateRange, ranges_said
+from kshare.state.share_records import UNINITIALIZED_START_OFFSET, StateRange, ranges_in
 
 _SUPERSEDED = "of a snapshot that was superseded: without effect"
 
@@ -23,40 +23,42 @@ class History:
     def __init__(self) -> None:
         self._day = ""
 
-    def lines(self, entry: Entry, topic: str | None) -> Iterator[Line]:
+    def lines(self, entry: StateEntry, topic: str | None) -> Iterator[PictureLine]:
         day, _, time = iso_time(entry.timestamp).partition("T")
         if day != self._day:
             self._day = day
             yield ((f"{day} (UTC)", FAINT),)
-        told = entry.told
+        reported = entry.reported
         yield (
             (f"{time.removesuffix('Z'):12}  ", FAINT),
-            (f"{told.where.group} {name_of(told.where, topic)}  ", "cyan"),
+            (f"{reported.where.group} {partition_name(reported.where, topic)}  ", "cyan"),
             (f"{_kind(entry)}  ", "bold"),
-            (_changes(entry), "" if told.is_applied else FAINT),
+            (_changes(entry), "" if reported.is_applied else FAINT),
         )
 
 
-def as_json(entry: Entry, topic: str | None) -> dict[str, Any]:
-    told = entry.told
-    after = told.after
+def as_json(entry: StateEntry, topic: str | None) -> dict[str, Any]:
+    reported = entry.reported
+    after = reported.after
     return {
         "offset": entry.offset,
         "timestamp": entry.timestamp,
-        "group": told.where.group,
+        "group": reported.where.group,
         "topic": topic,
-        "topic_id": uuid_text(told.where.topic_id),
-        "partition": told.where.partition,
+        "topic_id": uuid_text(reported.where.topic_id),
+        "partition": reported.where.partition,
         "kind": _kind(entry).partition(" ")[0],
-        "is_applied": told.is_applied,
+        "is_applied": reported.is_applied,
         "said": [range_json(one) for one in _said(entry)],
-        "start_offset": None if after is None or after.start_offset == UNDECIDED else after.start_offset,
+        "start_offset": None
+        if after is None or after.start_offset == UNINITIALIZED_START_OFFSET
+        else after.start_offset,
         "ranges": [range_json(one) for one in after.ranges] if after else [],
     }
 
 
-def _kind(entry: Entry) -> str:
-    match entry.told.message:
+def _kind(entry: StateEntry) -> str:
+    match entry.reported.message:
         case ShareSnapshotValue(snapshot_epoch=epoch):
             return f"snapshot {epoch}"
         case ShareUpdateValue():
@@ -64,24 +66,27 @@ def _kind(entry: Entry) -> str:
     return "deleted"
 
 
-def _changes(entry: Entry) -> str:
-    told = entry.told
-    if told.message is None:
+def _changes(entry: StateEntry) -> str:
+    reported = entry.reported
+    if reported.message is None:
         return ""
-    if not told.is_applied:
+    if not reported.is_applied:
         return _SUPERSEDED
-    before = told.before.start_offset if told.before else None
-    after = told.after.start_offset if told.after else None
+    before = reported.before.start_offset if reported.before else None
+    after = reported.after.start_offset if reported.after else None
     said = [_text(one) for one in _said(entry)]
     if after != before:
-        text = "undecided" if after == UNDECIDED else str(after)
-        said.insert(0, f"start {text}" if before in (None, UNDECIDED) else f"start {before} to {text}")
+        text = "undecided" if after == UNINITIALIZED_START_OFFSET else str(after)
+        said.insert(
+            0,
+            f"start {text}" if before in (None, UNINITIALIZED_START_OFFSET) else f"start {before} to {text}",
+        )
     return ", ".join(said) or "nothing new"
 
 
-def _said(entry: Entry) -> list[StateRange]:
-    message = entry.told.message
-    return ranges_said(message) if message else []
+def _said(entry: StateEntry) -> list[StateRange]:
+    message = entry.reported.message
+    return ranges_in(message) if message else []
 
 
 def _text(one: StateRange) -> str:

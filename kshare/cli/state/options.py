@@ -42,7 +42,7 @@ def state(
     from kshare.cli.state import run
     from kshare.cli.terminal.arguments import chosen_topics
 
-    wanted = run.Wanted(group, chosen_topics(topic or []), is_detailed, is_history, is_live, is_json)
+    wanted = run.StateOptions(group, chosen_topics(topic or []), is_detailed, is_history, is_live, is_json)
     if files:
         run.show_files(files, wanted)
     else:

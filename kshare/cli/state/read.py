@@ -15,12 +15,12 @@ from kshare.admin.offsets import share_group_offsets
 from kshare.admin.progress import progress
 from kshare.admin.results import PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
-from kshare.admin.share_states import Entry, StateLog, home_of
+from kshare.admin.share_states import StateEntry, StateLog, home_of
 from kshare.admin.window_limits import WindowLimits
 from kshare.cli.terminal.failure import Failure
 from kshare.errors import DecodeError
 from kshare.protocol.records import read_batches
-from kshare.state.share_records import SharePartition, ShareState, ShareStates
+from kshare.state.share_records import SharePartitionKey, SharePartitionState, ShareStates
 
 
 class LiveTopic:
@@ -36,7 +36,7 @@ class LiveTopic:
         self._homes: Iterable[int] = ()
 
     @property
-    def states(self) -> dict[SharePartition, ShareState]:
+    def states(self) -> dict[SharePartitionKey, SharePartitionState]:
         return self._log.states
 
     async def open(self) -> None:
@@ -47,11 +47,13 @@ class LiveTopic:
         if count:
             self._homes = range(count) if rows is None else {home_of(where, count) for where in rows}
 
-    def entries(self) -> AsyncIterator[Entry]:
+    def entries(self) -> AsyncIterator[StateEntry]:
         """What has been stored since the last time."""
         return self._log.entries(self._homes)
 
-    async def progress(self, wanted: Iterable[SharePartition]) -> dict[SharePartition, PartitionProgress]:
+    async def progress(
+        self, wanted: Iterable[SharePartitionKey]
+    ) -> dict[SharePartitionKey, PartitionProgress]:
         """How far the groups are, with what the topics have removed; without topics that are gone."""
         known = {
             where: (self.names[where.topic_id], where.partition)
@@ -61,22 +63,22 @@ class LiveTopic:
         places = set(known.values())
         firsts = await log_offsets(self._router, places, EARLIEST) if places else {}
         ends = await log_offsets(self._router, places, LATEST) if places else {}
-        found: dict[SharePartition, PartitionProgress] = {}
+        found: dict[SharePartitionKey, PartitionProgress] = {}
         for where, place in known.items():
             state = self.states[where]
-            told = PartitionOffset(*place, None, state.leader_epoch, None)
+            reported = PartitionOffset(*place, None, state.leader_epoch, None)
             trail = self._log.trails.of.get(where)
-            one = progress(told, state, firsts[place], ends[place], trail)
-            (found[where],) = await self._limits.put_in(where.group, [one])
+            one = progress(reported, state, firsts[place], ends[place], trail)
+            (found[where],) = await self._limits.fill_in(where.group, [one])
         return found
 
-    async def _share_partitions(self, group: str) -> list[SharePartition]:
+    async def _share_partitions(self, group: str) -> list[SharePartitionKey]:
         ids = {name: topic_id for topic_id, name in self.names.items()}
         rows = await share_group_offsets(self._router, group, None)
-        return [SharePartition(group, ids[row.topic], row.partition) for row in rows if row.topic in ids]
+        return [SharePartitionKey(group, ids[row.topic], row.partition) for row in rows if row.topic in ids]
 
 
-def file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[Entry]:
+def file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[StateEntry]:
     """Segments in their order: as the names of a broker's files sort."""
     for path in sorted(files):
         with path.open("rb") as file:
@@ -86,7 +88,7 @@ def file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[Entry]:
         try:
             for batch in read_batches(memoryview(data)):
                 for record in batch if not batch.is_control else ():
-                    entry = Entry.read(record, states)
+                    entry = StateEntry.read(record, states)
                     if entry is not None:
                         yield entry
         except DecodeError as error:

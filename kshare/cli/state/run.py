@@ -13,23 +13,23 @@ import anyio
 
 from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
-from kshare.admin.share_states import Entry
+from kshare.admin.share_states import StateEntry
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.state import history, view
 from kshare.cli.state.history import History
 from kshare.cli.state.read import LiveTopic, file_entries
-from kshare.cli.state.view import LEGEND, Line, Picture
+from kshare.cli.state.view import LEGEND, Picture, PictureLine
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
-from kshare.state.share_records import SharePartition, ShareState, ShareStates
+from kshare.state.share_records import SharePartitionKey, SharePartitionState, ShareStates
 
 _PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StateOptions:
     """What the command line asks for."""
 
     group: str | None
@@ -39,7 +39,7 @@ class Wanted:
     is_live: bool
     is_json: bool
 
-    def takes(self, where: SharePartition, topic: str | None) -> bool:
+    def takes(self, where: SharePartitionKey, topic: str | None) -> bool:
         if self.group is not None and where.group != self.group:
             return False
         if self.topics is None:
@@ -48,39 +48,39 @@ class Wanted:
         return numbers is None or where.partition in numbers
 
 
-def show_files(files: Sequence[Path], wanted: Wanted) -> None:
-    if wanted.topics is not None:
+def show_files(files: Sequence[Path], options: StateOptions) -> None:
+    if options.topics is not None:
         raise Failure("a log segment has topic ids and no names: leave --topic out")
-    if wanted.is_live:
+    if options.is_live:
         raise Failure("--follow needs a cluster: leave --file out")
     states = ShareStates()
-    sheet = _Sheet(wanted, {})
+    sheet = _Sheet(options, {})
     for entry in file_entries(files, states):
         sheet.tell(entry)
     sheet.draw(states.states, {})
     sheet.done()
 
 
-def show_cluster(cluster: Cluster, wanted: Wanted) -> None:
-    cluster.run_routed(lambda router: _show(router, wanted))
+def show_cluster(cluster: Cluster, options: StateOptions) -> None:
+    cluster.run_routed(lambda router: _show(router, options))
 
 
-async def _show(router: Router, wanted: Wanted) -> None:
-    topic = LiveTopic(router, wanted.group)
+async def _show(router: Router, options: StateOptions) -> None:
+    topic = LiveTopic(router, options.group)
     await topic.open()
-    sheet = _Sheet(wanted, topic.names)
+    sheet = _Sheet(options, topic.names)
     with sheet.redrawn():
         while True:
             async for entry in topic.entries():
                 sheet.tell(entry)
             ours = [where for where in topic.states if sheet.takes(where)]
-            if not ours and not wanted.is_live and wanted.group is not None:
+            if not ours and not options.is_live and options.group is not None:
                 raise Failure(
-                    f"nothing is stored of group {wanted.group}{' in these topics' * bool(wanted.topics)}"
+                    f"nothing is stored of group {options.group}{' in these topics' * bool(options.topics)}"
                 )
             sheet.draw(topic.states, await topic.progress(ours))
             sheet.done()
-            if not wanted.is_live:
+            if not options.is_live:
                 return
             await anyio.sleep(_PAUSE_S)
 
@@ -88,19 +88,19 @@ async def _show(router: Router, wanted: Wanted) -> None:
 class _Sheet:
     """What is on the screen."""
 
-    def __init__(self, wanted: Wanted, names: dict[bytes, str]) -> None:
-        self._wanted = wanted
+    def __init__(self, options: StateOptions, names: dict[bytes, str]) -> None:
+        self._wanted = options
         self._names = names
         self._screen = Screen()
         self._history = History()
         self._drawn: list[Picture] | None = None
 
-    def takes(self, where: SharePartition) -> bool:
+    def takes(self, where: SharePartitionKey) -> bool:
         return self._wanted.takes(where, self._names.get(where.topic_id))
 
-    def tell(self, entry: Entry) -> None:
+    def tell(self, entry: StateEntry) -> None:
         """Of the history, if that is wanted."""
-        where = entry.told.where
+        where = entry.reported.where
         if not self._wanted.is_history or not self.takes(where):
             return
         topic = self._names.get(where.topic_id)
@@ -112,8 +112,8 @@ class _Sheet:
 
     def draw(
         self,
-        states: dict[SharePartition, ShareState],
-        progress: dict[SharePartition, PartitionProgress],
+        states: dict[SharePartitionKey, SharePartitionState],
+        progress: dict[SharePartitionKey, PartitionProgress],
     ) -> None:
         """Only what has changed since the last time, unless the screen can be drawn anew."""
         if self._wanted.is_history:
@@ -142,7 +142,7 @@ class _Sheet:
         for line in self._lines([one for one in pictures if one not in (before or ())]):
             self._screen.line(*line)
 
-    def _lines(self, pictures: Sequence[Picture]) -> Iterable[Line]:
+    def _lines(self, pictures: Sequence[Picture]) -> Iterable[PictureLine]:
         for one in pictures:
             yield from view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
         yield LEGEND if pictures else (("nothing is stored", ""),)
@@ -159,6 +159,9 @@ class _Sheet:
 
 
 def _picture(
-    where: SharePartition, topic: str | None, state: ShareState, progress: PartitionProgress | None
+    where: SharePartitionKey,
+    topic: str | None,
+    state: SharePartitionState,
+    progress: PartitionProgress | None,
 ) -> Picture:
     return Picture(where, topic, state, progress.end_offset if progress else None, progress)

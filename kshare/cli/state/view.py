@@ -17,21 +17,27 @@ from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Part
 from kshare.cli.terminal.wording import span
 from kshare.protocol.json_form import uuid_text
-from kshare.state.share_records import UNDECIDED, Delivery, SharePartition, ShareState, StateRange
+from kshare.state.share_records import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionKey,
+    SharePartitionState,
+    StateRange,
+    StoredState,
+)
 
-Line = tuple[Part, ...]
+PictureLine = tuple[Part, ...]
 
 _ACKNOWLEDGED, _ARCHIVED, _UNTOUCHED, _OFTEN = "#", "x", ".", "+"
 _STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: FAINT}
 _REDELIVERED = "bold yellow"
 _NARROWEST = 10
 _NAMES = {
-    Delivery.AVAILABLE: "available",
-    Delivery.ACKNOWLEDGED: "acknowledged",
-    Delivery.ARCHIVED: "archived",
+    StoredState.AVAILABLE: "available",
+    StoredState.ACKNOWLEDGED: "acknowledged",
+    StoredState.ARCHIVED: "archived",
 }
 
-LEGEND: Line = (
+LEGEND: PictureLine = (
     (_ACKNOWLEDGED, _STYLES[_ACKNOWLEDGED]),
     (" acknowledged  ", ""),
     (_ARCHIVED, _STYLES[_ARCHIVED]),
@@ -47,10 +53,10 @@ LEGEND: Line = (
 class Picture:
     """What there is to draw."""
 
-    where: SharePartition
+    where: SharePartitionKey
     topic: str | None
     """None: nobody knows its name, or it is gone."""
-    state: ShareState
+    state: SharePartitionState
     end: int | None
     """Where the topic's partition ends; None where there is no cluster to ask."""
     progress: PartitionProgress | None = None
@@ -59,8 +65,8 @@ class Picture:
     @property
     def start(self) -> int:
         """Where the bar begins: all before is settled, or gone."""
-        told = self.progress.start_offset if self.progress else None
-        return self.state.start_offset if told is None else told
+        reported = self.progress.start_offset if self.progress else None
+        return self.state.start_offset if reported is None else reported
 
     @property
     def last(self) -> int:
@@ -70,7 +76,7 @@ class Picture:
 
     @property
     def is_undecided(self) -> bool:
-        return self.state.start_offset == UNDECIDED
+        return self.state.start_offset == UNINITIALIZED_START_OFFSET
 
     @property
     def lag(self) -> int | None:
@@ -83,11 +89,11 @@ class Picture:
         return iter(()) if self.is_undecided else self.state.covering(self.start, self.last)
 
 
-def name_of(where: SharePartition, topic: str | None) -> str:
+def partition_name(where: SharePartitionKey, topic: str | None) -> str:
     return f"{topic or uuid_text(where.topic_id)}[{where.partition}]"
 
 
-def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[Line]:
+def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[PictureLine]:
     yield _head(picture)
     yield from _bar(picture, width)
     yield _counts(picture)
@@ -146,10 +152,10 @@ def range_json(one: StateRange) -> dict[str, Any]:
 
 def state_name(number: int) -> str:
     """Also of one that is newer than this."""
-    return _NAMES[Delivery(number)] if number in _NAMES else f"state {number}"
+    return _NAMES[StoredState(number)] if number in _NAMES else f"state {number}"
 
 
-def _head(picture: Picture) -> Line:
+def _head(picture: Picture) -> PictureLine:
     start = "not decided yet" if picture.is_undecided else str(picture.start)
     said = f"  start {start}"
     if picture.end is not None:
@@ -158,12 +164,12 @@ def _head(picture: Picture) -> Line:
         said += f"  lag {picture.lag}"
     return (
         (picture.where.group, "bold"),
-        (f"  {name_of(picture.where, picture.topic)}", "bold cyan"),
+        (f"  {partition_name(picture.where, picture.topic)}", "bold cyan"),
         (said, ""),
     )
 
 
-def _bar(picture: Picture, width: int) -> Iterator[Line]:
+def _bar(picture: Picture, width: int) -> Iterator[PictureLine]:
     first, count = picture.start, picture.last - picture.start + 1
     if picture.is_undecided or count <= 0:
         return
@@ -192,16 +198,16 @@ def _bar(picture: Picture, width: int) -> Iterator[Line]:
 
 def _sign(one: StateRange) -> tuple[tuple[int, int], str]:
     """How far from settled, and what is drawn."""
-    if one.state == Delivery.ACKNOWLEDGED:
+    if one.state == StoredState.ACKNOWLEDGED:
         return (0, 0), _ACKNOWLEDGED
-    if one.state == Delivery.ARCHIVED:
+    if one.state == StoredState.ARCHIVED:
         return (1, 0), _ARCHIVED
     if not one.deliveries:
         return (2, 0), _UNTOUCHED
     return (3, one.deliveries), str(one.deliveries) if one.deliveries <= 9 else _OFTEN
 
 
-def _counts(picture: Picture) -> Line:
+def _counts(picture: Picture) -> PictureLine:
     counts: Counter[str] = Counter()
     for one in picture.ranges():
         weight, _ = _sign(one)
@@ -210,7 +216,7 @@ def _counts(picture: Picture) -> Line:
     return ((f"    {text or 'nothing behind the start'}", ""),)
 
 
-def _range(one: StateRange) -> Line:
+def _range(one: StateRange) -> PictureLine:
     _, sign = _sign(one)
     deliveries = f"  deliveries {one.deliveries}" if one.deliveries else ""
     return (

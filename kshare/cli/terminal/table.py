@@ -23,12 +23,12 @@ _NARROWEST = 8
 def show(
     screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
 ) -> None:
-    """As `lines` has them."""
-    for line in lines(screen, heads, rows, numbers):
+    """As `table_lines` has them."""
+    for line in table_lines(screen, heads, rows, numbers):
         screen.line(line)
 
 
-def lines(
+def table_lines(
     screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
 ) -> Iterator[Part]:
     """`numbers` are the heads of columns that are set to the right; None is shown as a dash."""

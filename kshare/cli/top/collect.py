@@ -16,7 +16,7 @@ from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.cli.cluster.known_groups import no_group
-from kshare.cli.top.reading import GroupReading, PartitionReading, Reading
+from kshare.cli.top.snapshot import GroupReading, PartitionReading, Snapshot
 from kshare.errors import BrokerError, KshareError
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Collector:
         self._reader = LogReader(router)
         self._written: dict[tuple[bytes, int, int], float | None] = {}
 
-    async def read(self) -> Reading:
+    async def read(self) -> Snapshot:
         listed = await groups.list_groups(self._router, ("share",), ())
         missing: tuple[str, ...] = ()
         if self._chosen:
@@ -62,7 +62,7 @@ class Collector:
         ]
         await _side_by_side(look, pairs)
         self._forget(found)
-        return Reading(
+        return Snapshot(
             time.time(),
             anyio.current_time(),
             tuple(_group(one, told[one.group], found[one.group]) for one in listed),
@@ -90,13 +90,13 @@ class Collector:
         where = (topic_id, partition, offset)
         if where not in self._written:
             try:
-                piece = await self._reader.piece((topic_id, partition), offset, _PEEK_BYTES)
+                fetch = await self._reader.fetch((topic_id, partition), offset, _PEEK_BYTES)
             except BrokerError:
                 return None
             self._written[where] = next(
                 (
                     record.timestamp / 1000
-                    for batch, is_for_users in piece.batches()
+                    for batch, is_for_users in fetch.batches()
                     if is_for_users
                     for record in batch
                     if record.offset >= offset

@@ -8,15 +8,15 @@ from enum import StrEnum
 
 from kshare.admin.results import PartitionProgress
 from kshare.cli.terminal.progress_text import full_window, removed
-from kshare.cli.top.reading import GroupReading, PartitionReading, Reading
+from kshare.cli.top.snapshot import GroupReading, PartitionReading, Snapshot
 
 Cell = str | int | float | None
 Row = dict[str, Cell]
-Place = tuple[str, str, int]
+PartitionKey = tuple[str, str, int]
 """Group, topic, partition."""
 
 
-class View(StrEnum):
+class TableView(StrEnum):
     GROUPS = "groups"
     PARTITIONS = "partitions"
     MEMBERS = "members"
@@ -42,22 +42,22 @@ _DONE = Column("DONE/s", "settled_per_second", "records settled per second, sinc
 _IN = Column("IN/s", "written_per_second", "records written per second")
 _OLDEST = Column("OLDEST", "oldest_seconds", "age of the first record that isn't settled")
 
-COLUMNS: Mapping[View, tuple[Column, ...]] = {
-    View.GROUPS: (
+COLUMNS: Mapping[TableView, tuple[Column, ...]] = {
+    TableView.GROUPS: (
         _GROUP,
         Column("STATE", "state", "Stable with members, Empty without", False),
         Column("MEM", "members", "members"),
         Column("PARTS", "partitions", "partitions that the group reads"),
         *(_LAG, _REDELIVERED, _MAX_DELIVERIES, _DONE, _IN, _OLDEST),
     ),
-    View.PARTITIONS: (
+    TableView.PARTITIONS: (
         _GROUP,
         Column("TOPIC", "topic", "", False),
         Column("P", "partition", "partition"),
         Column("START", "start", "the start offset: all records before it are settled"),
         *(_LAG, _REDELIVERED, _MAX_DELIVERIES, _DONE, _IN, _OLDEST),
     ),
-    View.MEMBERS: (
+    TableView.MEMBERS: (
         _GROUP,
         Column("MEMBER", "member", "the member's id", False),
         Column("CLIENT", "client", "the client id", False),
@@ -76,21 +76,21 @@ UNKNOWN = (
 @dataclass(frozen=True, slots=True)
 class Figures:
     time: float
-    rows: Mapping[View, list[Row]]
+    rows: Mapping[TableView, list[Row]]
     notes: tuple[str, ...] = ()
     """What keeps partitions from going on, and which groups aren't there."""
 
     @property
     def summary(self) -> dict[str, int]:
-        groups = self.rows[View.GROUPS]
+        groups = self.rows[TableView.GROUPS]
         return {
             "groups": len(groups),
-            "members": len(self.rows[View.MEMBERS]),
+            "members": len(self.rows[TableView.MEMBERS]),
             "lag": int(sum(one["lag"] for one in groups if isinstance(one["lag"], int))),
         }
 
 
-def figures(now: Reading, before: Reading | None) -> Figures:
+def figures(now: Snapshot, before: Snapshot | None) -> Figures:
     earlier = {} if before is None else _by_place(before)
     seconds = now.moment - before.moment if before else 0.0
     partitions = {
@@ -103,15 +103,15 @@ def figures(now: Reading, before: Reading | None) -> Figures:
     return Figures(
         now.time,
         {
-            View.GROUPS: [_group(one, partitions[one.group]) for one in now.groups],
-            View.PARTITIONS: [row for rows in partitions.values() for row in rows],
-            View.MEMBERS: [row for one in now.groups for row in _members(one)],
+            TableView.GROUPS: [_group(one, partitions[one.group]) for one in now.groups],
+            TableView.PARTITIONS: [row for rows in partitions.values() for row in rows],
+            TableView.MEMBERS: [row for one in now.groups for row in _members(one)],
         },
         (*now.missing, *_notes(now, earlier)),
     )
 
 
-def _notes(now: Reading, earlier: Mapping[Place, PartitionReading]) -> Iterator[str]:
+def _notes(now: Snapshot, earlier: Mapping[PartitionKey, PartitionReading]) -> Iterator[str]:
     """A window that fills and moves on is nothing to speak of: only one that stands still between two readings."""
     for group in now.groups:
         for one in group.partitions:
@@ -125,7 +125,7 @@ def _notes(now: Reading, earlier: Mapping[Place, PartitionReading]) -> Iterator[
                 yield f"{one.group}  {removed(progress)}"
 
 
-def _by_place(reading: Reading) -> dict[Place, PartitionReading]:
+def _by_place(reading: Snapshot) -> dict[PartitionKey, PartitionReading]:
     return {
         (one.group, one.topic, one.partition): one for group in reading.groups for one in group.partitions
     }

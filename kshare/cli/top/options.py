@@ -12,7 +12,7 @@ from kshare.cli.cluster.options import Properties, Server
 _LONGEST_INTERVAL_S = 86_400
 
 
-class What(StrEnum):
+class TopView(StrEnum):
     """As in `top.figures`, which takes longer to load."""
 
     GROUPS = "groups"
@@ -27,7 +27,7 @@ def top(
         list[str] | None,
         typer.Option(metavar="GROUP", help="Only this group; may be repeated."),
     ] = None,
-    view: Annotated[What, typer.Option(help="View to start with.")] = What.GROUPS,
+    view: Annotated[TopView, typer.Option(help="View to start with.")] = TopView.GROUPS,
     sort: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column to sort by, such as lag or oldest.")
     ] = None,
@@ -42,10 +42,10 @@ def top(
     Press ? on the live screen for an explanation of columns and keys.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.top.figures import COLUMNS, View
+    from kshare.cli.top.figures import COLUMNS, TableView
     from kshare.cli.top.run import run_top
 
-    chosen = View(view.value)
+    chosen = TableView(view.value)
     columns = {column.head.lower(): column.name for column in COLUMNS[chosen]}
     if sort is not None and sort.lower() not in columns:
         raise typer.BadParameter(f"--sort {sort}: the columns are {', '.join(columns)}")

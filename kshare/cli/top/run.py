@@ -15,9 +15,9 @@ from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.keyboard import key_by_key, keys
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.top.board import Board, notes_height
 from kshare.cli.top.collect import Collector
-from kshare.cli.top.figures import Figures, View, figures
+from kshare.cli.top.figures import Figures, TableView, figures
+from kshare.cli.top.screen_view import TopScreen, notes_height
 from kshare.errors import KshareError
 from kshare.net.addresses import format_address
 
@@ -29,13 +29,13 @@ _LOOK_S = 0.25
 def run_top(
     cluster: Cluster,
     groups: Sequence[str],
-    view: View,
+    view: TableView,
     sort: str | None,
     interval: float,
     is_once: bool,
     is_json: bool,
 ) -> None:
-    board = Board(format_address(cluster.settings.bootstrap[0]), view, sort, interval)
+    board = TopScreen(format_address(cluster.settings.bootstrap[0]), view, sort, interval)
     is_live = sys.stdin.isatty() and sys.stdout.isatty() and not is_once and not is_json
 
     async def work(router: Router) -> None:
@@ -50,7 +50,7 @@ def run_top(
     cluster.run_routed(work)
 
 
-async def _once(collector: Collector, board: Board, interval: float, is_json: bool) -> None:
+async def _once(collector: Collector, board: TopScreen, interval: float, is_json: bool) -> None:
     """Two readings, for the rates."""
     before = await collector.read()
     await anyio.sleep(interval)
@@ -80,7 +80,7 @@ async def _stream(collector: Collector, interval: float) -> None:
         await anyio.sleep(interval)
 
 
-async def _live(collector: Collector, board: Board, interval: float) -> None:
+async def _live(collector: Collector, board: TopScreen, interval: float) -> None:
     """Runs until the user quits. Shows when the cluster doesn't answer, and retries."""
     console = Console(highlight=False, markup=False, emoji=False)
     before, now = None, await collector.read()

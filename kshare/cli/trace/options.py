@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from kshare.cli.cluster.options import Properties, Server
-from kshare.cli.terminal.traffic.options import Apis, Errors, Groups, Json, Lint, Topics, Verbose, make_show
+from kshare.cli.terminal.traffic.options import (
+    Apis,
+    Errors,
+    Groups,
+    Json,
+    Lint,
+    Topics,
+    Verbose,
+    traffic_options,
+)
 
 
 def trace(
@@ -47,5 +56,5 @@ def trace(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.trace.run import run_trace
 
-    show = make_show(apis, topics, groups, errors, is_verbose, is_json, only_findings)
+    show = traffic_options(apis, topics, groups, errors, is_verbose, is_json, only_findings)
     run_trace(Cluster(server, properties), listen, write, show)

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.traffic.view import Show, TrafficView
+from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
 from kshare.errors import ConnectionLost, KshareError
 from kshare.net.addresses import Address, format_address, parse_addresses
@@ -26,10 +26,10 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.trace import Proxy
 from kshare.trace.relay import Endpoint
-from kshare.traffic import Connection, Conversation, Exchange, Watch
+from kshare.traffic import Connection, Exchange, ExchangeDecoder, TrafficAnalyzer
 
 
-def run_trace(cluster: Cluster, listen: str, write: Path | None, show: Show) -> None:
+def run_trace(cluster: Cluster, listen: str, write: Path | None, show: TrafficOptions) -> None:
     settings = cluster.settings
     where = _parse_listen(listen)
     with ExitStack() as files:
@@ -63,7 +63,7 @@ class Tracer:
         self.failure: Exception | None = None
         self.capture = capture
         self._view = view
-        self._watch = Watch()
+        self._watch = TrafficAnalyzer()
         self._connections = 0
         self._scope = anyio.CancelScope()
 
@@ -71,14 +71,14 @@ class Tracer:
         async with anyio.create_task_group() as tasks:
             with self._scope:
                 await tasks.start(self._end_at_signal)
-                tasks.start_soon(self._knock, settings)
+                tasks.start_soon(self._check_access, settings)
                 await self._begin(tasks, Proxy(settings, listen, self), settings)
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
         if self.failure is None:
             self.attempt(self._end)
 
-    async def _knock(self, settings: NetSettings) -> None:
+    async def _check_access(self, settings: NetSettings) -> None:
         """Who isn't let in hears of it now, not when the first client comes. A cluster that isn't there may come."""
         try:
             async with Pool(settings) as pool:
@@ -149,7 +149,7 @@ class TracedConnection:
         self._connection = connection
         capture = tracer.capture
         self._written = capture.connect(client, server, time) if capture else None
-        self._talk = Conversation(connection, on_frame=self._written.frame if self._written else None)
+        self._talk = ExchangeDecoder(connection, on_frame=self._written.frame if self._written else None)
 
     def client_sends(self, data: bytes | memoryview, time: float) -> None:
         self._tracer.attempt(lambda: self._tracer.see(self._talk.client_sends(data, time)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kshare.traffic.findings import Rule
+from kshare.traffic.findings import LinterRule
 from kshare.traffic.rules import acknowledgements, fetches, frames, locks, membership, sessions, window
 
-RULES: tuple[type[Rule], ...] = (
+RULES: tuple[type[LinterRule], ...] = (
     *sessions.RULES,
     *acknowledgements.RULES,
     *locks.RULES,

@@ -6,29 +6,29 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import ClassVar
 
-from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
-from kshare.traffic.holdings import Judged, Standing
-from kshare.traffic.ledger import Step
-from kshare.traffic.turns import CLOSING, OPENING, RENEW, TYPE_NAMES, Partition
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, spans_text
+from kshare.traffic.group_tracker import ShareEvent
+from kshare.traffic.members import AckStatus, CheckedAck
+from kshare.traffic.share_exchange import CLOSING, OPENING, RENEW, TYPE_NAMES, Partition
 
 
-class _OfStanding(Rule):
+class _OfStanding(LinterRule):
     """Acknowledgements of records that stand so."""
 
-    standing: ClassVar[Standing]
+    status: ClassVar[AckStatus]
     saying: ClassVar[str]
 
-    def on_turn(self, step: Step) -> Remarks:
-        if self.standing not in step.standings or step.turn.epoch == OPENING:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        if self.status not in event.statuses or event.share.epoch == OPENING:
             return  # another rule checks the opening request
-        for partition, found in _by_partition(step.judged, self.standing):
-            yield Remark(step.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
+        for partition, found in _by_partition(event.checked, self.status):
+            yield Violation(event.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
 
 
 class NotAcquired(_OfStanding):
     name = "not-acquired"
-    level = Level.FORBIDDEN
-    standing = Standing.NEVER
+    level = Severity.PROTOCOL_ERROR
+    status = AckStatus.NEVER
     saying = "acknowledged, but never acquired by this member"
     about = (
         "Only what the member acquired can be acknowledged. The broker refuses all of the partition's ranges in the "
@@ -38,8 +38,8 @@ class NotAcquired(_OfStanding):
 
 class AfterTheLock(_OfStanding):
     name = "after-the-lock"
-    level = Level.FORBIDDEN
-    standing = Standing.EXPIRED
+    level = Severity.PROTOCOL_ERROR
+    status = AckStatus.EXPIRED
     saying = "acknowledged after the lock had run out"
     about = (
         "The records belong to the group again, and come to somebody else. Take fewer at a time, renew locks while "
@@ -49,8 +49,8 @@ class AfterTheLock(_OfStanding):
 
 class SettledTwice(_OfStanding):
     name = "settled-twice"
-    level = Level.FORBIDDEN
-    standing = Standing.SETTLED
+    level = Severity.PROTOCOL_ERROR
+    status = AckStatus.SETTLED
     saying = "acknowledged again"
     about = (
         "A record is settled once for each delivery. The second time is INVALID_RECORD_STATE for all of the "
@@ -60,8 +60,8 @@ class SettledTwice(_OfStanding):
 
 class LostSession(_OfStanding):
     name = "lost-session"
-    level = Level.FORBIDDEN
-    standing = Standing.LOST
+    level = Severity.PROTOCOL_ERROR
+    status = AckStatus.LOST
     saying = "acknowledged, though acquired in a session that has ended"
     about = (
         "All that a session acquired goes back to the group when it ends. Acknowledgements that are still queued then "
@@ -71,8 +71,8 @@ class LostSession(_OfStanding):
 
 class WrongBroker(_OfStanding):
     name = "wrong-broker"
-    level = Level.FORBIDDEN
-    standing = Standing.ELSEWHERE
+    level = Severity.PROTOCOL_ERROR
+    status = AckStatus.ELSEWHERE
     saying = "acknowledged to another broker than the one it came from"
     about = (
         "Acknowledgements go to the broker that delivered the records, in its session. If the leader has moved, they "
@@ -80,75 +80,75 @@ class WrongBroker(_OfStanding):
     )
 
 
-class TypesLength(Rule):
+class TypesLength(LinterRule):
     name = "types-length"
-    level = Level.FORBIDDEN
+    level = Severity.PROTOCOL_ERROR
     about = (
         "A range carries one type for all of its offsets, or one for each; anything else is INVALID_REQUEST."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        for ack in step.turn.acknowledged:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        for ack in event.share.acknowledged:
             if not ack.is_well_formed:
                 offsets = ack.last - ack.first + 1
-                yield Remark(
-                    step.member,
+                yield Violation(
+                    event.member,
                     f"{self.where(ack.partition)} {ack.first}-{ack.last}: {len(ack.types)} types for {offsets} offsets",
                 )
 
 
-class RangesOutOfOrder(Rule):
+class RangesOutOfOrder(LinterRule):
     name = "ranges-out-of-order"
-    level = Level.FORBIDDEN
+    level = Severity.PROTOCOL_ERROR
     about = "The ranges of a partition ascend and don't overlap; otherwise all of them are INVALID_REQUEST."
 
-    def on_turn(self, step: Step) -> Remarks:
-        for one, next_one in pairwise(step.turn.acknowledged):
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        for one, next_one in pairwise(event.share.acknowledged):
             if one.partition == next_one.partition and next_one.first <= one.last:
-                yield Remark(
-                    step.member,
+                yield Violation(
+                    event.member,
                     f"{self.where(one.partition)} {next_one.first}-{next_one.last} behind {one.first}-{one.last}",
                 )
 
 
-class UnknownType(Rule):
+class UnknownType(LinterRule):
     name = "unknown-type"
-    level = Level.FORBIDDEN
+    level = Severity.PROTOCOL_ERROR
     about = "There are the types 0 gap, 1 accept, 2 release, 3 reject and 4 renew; another one is INVALID_REQUEST."
 
-    def on_turn(self, step: Step) -> Remarks:
-        for ack in step.turn.acknowledged:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        for ack in event.share.acknowledged:
             strange = sorted(set(ack.types) - TYPE_NAMES.keys())
             if strange:
-                yield Remark(
-                    step.member, f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {strange[0]}"
+                yield Violation(
+                    event.member, f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {strange[0]}"
                 )
 
 
-class RenewUnsaid(Rule):
+class RenewUnsaid(LinterRule):
     name = "renew-unsaid"
-    level = Level.FORBIDDEN
+    level = Severity.PROTOCOL_ERROR
     about = "A request that renews locks (type 4) says so with IsRenewAck; without it it is INVALID_REQUEST."
 
-    def on_turn(self, step: Step) -> Remarks:
-        renewing = [ack for ack in step.turn.acknowledged if RENEW in ack.types]
-        if renewing and not step.turn.is_renewing:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        renewing = [ack for ack in event.share.acknowledged if RENEW in ack.types]
+        if renewing and not event.share.is_renewing:
             first = renewing[0]
-            yield Remark(
-                step.member, f"{self.where(first.partition)} {first.first}-{first.last} renewed without it"
+            yield Violation(
+                event.member, f"{self.where(first.partition)} {first.first}-{first.last} renewed without it"
             )
 
 
-class RenewAndFetch(Rule):
+class RenewAndFetch(LinterRule):
     name = "renew-and-fetch"
-    level = Level.FORBIDDEN
+    level = Severity.PROTOCOL_ERROR
     about = (
         "A ShareFetch that renews locks asks for no records: MaxWaitMs, MinBytes, MaxBytes and MaxRecords are 0, or "
         "all of it is INVALID_REQUEST. ShareAcknowledge renews as well, and is simpler."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        fetch = step.turn.fetch
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        fetch = event.share.fetch
         if fetch is None or not fetch.is_renew_ack:
             return
         limits = {
@@ -159,36 +159,36 @@ class RenewAndFetch(Rule):
         }
         wrong = [f"{name} {value}" for name, value in limits.items() if value]
         if wrong:
-            yield Remark(step.member, f"IsRenewAck with {', '.join(wrong)}")
+            yield Violation(event.member, f"IsRenewAck with {', '.join(wrong)}")
 
 
-class PartlyHeld(Rule):
+class PartlyHeld(LinterRule):
     name = "good-with-bad"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "Acknowledging is all or nothing for a partition and request: one lost record undoes the good ones beside it. "
         "Leave lost ones out; if it was refused, send the rest again in smaller pieces while the locks last."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        refused = step.turn.refused() if step.turn.errors else ()
-        for partition in dict.fromkeys(one.partition for one in step.judged if one.partition in refused):
-            mine = [one for one in step.judged if one.partition == partition]
-            good = sum(one.size for one in mine if one.standing is Standing.HELD)
-            bad = sum(one.size for one in mine if one.standing not in (Standing.HELD, Standing.UNSEEN))
-            if good and bad and step.turn.epoch != CLOSING:
-                yield Remark(
-                    step.member,
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        refused = event.share.refused() if event.share.errors else ()
+        for partition in dict.fromkeys(one.partition for one in event.checked if one.partition in refused):
+            mine = [one for one in event.checked if one.partition == partition]
+            good = sum(one.size for one in mine if one.status is AckStatus.HELD)
+            bad = sum(one.size for one in mine if one.status not in (AckStatus.HELD, AckStatus.UNSEEN))
+            if good and bad and event.share.epoch != CLOSING:
+                yield Violation(
+                    event.member,
                     f"{self.where(partition)}: {bad} records spoilt the acknowledgement of {good}",
                 )
 
 
 def _by_partition(
-    judged: list[Judged], standing: Standing
+    checked: list[CheckedAck], status: AckStatus
 ) -> Iterator[tuple[Partition, list[tuple[int, int]]]]:
     found: dict[Partition, list[tuple[int, int]]] = {}
-    for one in judged:
-        if one.standing is standing:
+    for one in checked:
+        if one.status is status:
             found.setdefault(one.partition, []).append((one.first, one.last))
     yield from found.items()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.traffic.findings import Level, Remark, Remarks, Rule
-from kshare.traffic.holdings import Member, Session
-from kshare.traffic.ledger import Step
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations
+from kshare.traffic.group_tracker import ShareEvent
+from kshare.traffic.members import ObservedMember, ObservedSession
 from kshare.traffic.names import Names
-from kshare.traffic.turns import CLOSING, Partition
+from kshare.traffic.share_exchange import CLOSING, Partition
 
 _SMALL, _SMALL_IN_A_ROW = 10, 20
 _SHORT_WAIT_MS, _EMPTY_IN_A_ROW = 10, 50
@@ -19,7 +19,7 @@ _MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-class _InARow(Rule):
+class _InARow(LinterRule):
     """Counts, for each member, how often something happened without a break."""
 
     def __init__(self, names: Names) -> None:
@@ -33,59 +33,61 @@ class _InARow(Rule):
         count = self._counts[key] = self._counts.get(key, 0) + 1
         return count
 
-    def is_idle(self, step: Step) -> bool:
+    def is_idle(self, event: ShareEvent) -> bool:
         """For rules about errors: nothing is wrong now, nor was before."""
-        return not step.turn.errors and not self._counts
+        return not event.share.errors and not self._counts
 
 
 class SmallFetches(_InARow):
     name = "small-fetches"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "Each fetch asks for a handful of records, and each costs a round trip and an acknowledgement. There were more "
         "records to be had: raise max.poll.records (max_records), or use several consumers."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        fetch = step.turn.fetch
-        if fetch is None or fetch.is_renew_ack or step.turn.epoch == CLOSING or not step.turn.is_answered:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        fetch = event.share.fetch
+        if fetch is None or fetch.is_renew_ack or event.share.epoch == CLOSING or not event.share.is_answered:
             return ()
-        brought = sum([one.size for one in step.turn.acquired])
+        brought = sum([one.size for one in event.share.acquired])
         is_small = 0 < fetch.max_records <= _SMALL <= max(brought, fetch.max_records)
         is_full = brought >= fetch.max_records
-        in_a_row = self.count(step.member, is_small and is_full)
+        in_a_row = self.count(event.member, is_small and is_full)
         if in_a_row < _SMALL_IN_A_ROW:
             return ()
         text = f"{in_a_row} fetches in a row of at most {fetch.max_records} records, all full"
-        return (Remark(step.member, text, "all"),)
+        return (Violation(event.member, text, "all"),)
 
 
 class BusyPolling(_InARow):
     name = "busy-polling"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "Fetches that don't wait come back empty one after another: work for the broker without any use. Let the "
         "broker wait for records (fetch.max.wait.ms)."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        fetch = step.turn.fetch
-        if fetch is None or fetch.is_renew_ack or not step.turn.is_answered:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        fetch = event.share.fetch
+        if fetch is None or fetch.is_renew_ack or not event.share.is_answered:
             return ()
-        is_so = fetch.max_wait_ms < _SHORT_WAIT_MS and not step.turn.acquired and not step.turn.acknowledged
-        in_a_row = self.count(step.member, is_so)
+        is_so = (
+            fetch.max_wait_ms < _SHORT_WAIT_MS and not event.share.acquired and not event.share.acknowledged
+        )
+        in_a_row = self.count(event.member, is_so)
         if in_a_row < _EMPTY_IN_A_ROW:
             return ()
         text = f"{in_a_row} empty fetches in a row that wait {fetch.max_wait_ms} ms"
-        return (Remark(step.member, text, "all"),)
+        return (Violation(event.member, text, "all"),)
 
 
-class NeverForgotten(Rule):
+class NeverForgotten(LinterRule):
     name = "never-forgotten"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "A partition stays in the session though the member isn't assigned it: the broker goes on delivering from it, "
         "to nobody's use. Name it in ForgottenTopicsData; what was named only to be acknowledged belongs to it as well."
@@ -93,20 +95,24 @@ class NeverForgotten(Rule):
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
-        self._stale: dict[tuple[Member, str, Partition], int] = {}
+        self._stale: dict[tuple[ObservedMember, str, Partition], int] = {}
 
-    def on_turn(self, step: Step) -> Remarks:
-        member, session = step.member, step.session
-        if step.turn.fetch is None or session is None or member.assignment is None:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        member, session = event.member, event.session
+        if event.share.fetch is None or session is None or member.assignment is None:
             return ()
         if not self._stale and session.partitions.keys() <= member.assignment:
             return ()
-        return self._stale_ones(step, member, session, member.assignment)
+        return self._stale_ones(event, member, session, member.assignment)
 
     def _stale_ones(
-        self, step: Step, member: Member, session: Session, assignment: frozenset[Partition]
-    ) -> Remarks:
-        now = step.turn.exchange.ended_at
+        self,
+        event: ShareEvent,
+        member: ObservedMember,
+        session: ObservedSession,
+        assignment: frozenset[Partition],
+    ) -> Violations:
+        now = event.share.exchange.ended_at
         for partition, since in session.partitions.items():
             key = (member, session.server, partition)
             if partition in assignment:
@@ -115,7 +121,7 @@ class NeverForgotten(Rule):
             self._stale[key] = self._stale.get(key, 0) + 1
             began = max(since, member.assigned_at)
             if self._stale[key] > _STALE_FETCHES and now - began > _PATIENCE_S:
-                yield Remark(
+                yield Violation(
                     member,
                     f"{self.where(partition)} is still fetched from {self.names.node(session.server)}, "
                     f"{now - began:.0f} s after it was assigned to somebody else",
@@ -125,23 +131,23 @@ class NeverForgotten(Rule):
 
 class NotTheLeader(_InARow):
     name = "not-the-leader"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "The partition is led by another broker, as each answer says. Refresh metadata, or follow CurrentLeader and "
         "NodeEndpoints of the answer, and forget the partition here."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        return () if step.turn.fetch is None or self.is_idle(step) else self._moved_ones(step)
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        return () if event.share.fetch is None or self.is_idle(event) else self._moved_ones(event)
 
-    def _moved_ones(self, step: Step) -> Remarks:
-        moved = {one.partition for one in step.turn.errors if one.code in _MOVED}
-        for partition in {*step.turn.named, *moved}:
-            key = (step.member, step.turn.exchange.connection.server, partition)
+    def _moved_ones(self, event: ShareEvent) -> Violations:
+        moved = {one.partition for one in event.share.errors if one.code in _MOVED}
+        for partition in {*event.share.named, *moved}:
+            key = (event.member, event.share.exchange.connection.server, partition)
             if self.count(key, partition in moved) >= _MOVED_IN_A_ROW:
-                yield Remark(
-                    step.member,
+                yield Violation(
+                    event.member,
                     f"{self.where(partition)} asked for {self._counts[key]} times from "
                     f"{self.names.node(key[1])}, which doesn't lead it",
                     partition,
@@ -150,23 +156,23 @@ class NotTheLeader(_InARow):
 
 class NoSuchTopic(_InARow):
     name = "no-such-topic"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "The topic id isn't known to the broker. Right after a topic's creation that passes; later it was deleted, or "
         "made anew under another id: refresh metadata, and forget it."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        return () if step.turn.fetch is None or self.is_idle(step) else self._missing_ones(step)
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        return () if event.share.fetch is None or self.is_idle(event) else self._missing_ones(event)
 
-    def _missing_ones(self, step: Step) -> Remarks:
-        gone = {one.partition for one in step.turn.errors if one.code in _GONE}
-        for partition in {*step.turn.named, *gone}:
-            key = (step.member, partition)
+    def _missing_ones(self, event: ShareEvent) -> Violations:
+        gone = {one.partition for one in event.share.errors if one.code in _GONE}
+        for partition in {*event.share.named, *gone}:
+            key = (event.member, partition)
             if self.count(key, partition in gone) >= _EMPTY_IN_A_ROW // 5:
-                yield Remark(
-                    step.member,
+                yield Violation(
+                    event.member,
                     f"{self.where(partition)} asked for {self._counts[key]} times in vain",
                     partition,
                 )

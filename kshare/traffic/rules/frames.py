@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from kshare.traffic.exchange import Exchange
-from kshare.traffic.findings import Level, Remark, Remarks, Rule, surplus_text
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, surplus_text
 
 
-class SurplusBytes(Rule):
+class SurplusBytes(LinterRule):
     name = "surplus-bytes"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "Bytes are left over behind a message. Brokers ignore them, so it works, but the sender meant something else "
         "than what is read: librdkafka asks for all topics (Metadata from v9 on) with a count of four bytes where one "
         "belongs, and what follows isn't seen."
     )
 
-    def on_surplus(self, exchange: Exchange) -> Remarks:
+    def on_surplus(self, exchange: Exchange) -> Violations:
         for what, size in (("request", exchange.request_surplus), ("answer", exchange.response_surplus)):
             if size:
-                yield Remark(
+                yield Violation(
                     None,
                     f"{exchange.api} v{exchange.version}: {surplus_text(size)} behind the {what}",
                     (exchange.api_key, exchange.version, exchange.client_id, what),

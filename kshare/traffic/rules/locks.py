@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kshare.traffic.findings import Level, Remark, Remarks, Rule, spans_text
-from kshare.traffic.holdings import Lease, Member
-from kshare.traffic.ledger import Ledger, Step
-from kshare.traffic.turns import RENEW, Partition
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, spans_text
+from kshare.traffic.group_tracker import GroupTracker, ShareEvent
+from kshare.traffic.members import ObservedLock, ObservedMember
+from kshare.traffic.share_exchange import RENEW, Partition
 
 _MANY_RENEWALS = 10
 _LATE_PART = 0.8
@@ -15,16 +15,16 @@ _GRACE_S = 1.0
 """An acknowledgement may be on its way, or wait at the broker with a fetch: that long, and as long as the fetch."""
 
 
-class LockRanOut(Rule):
+class LockRanOut(LinterRule):
     name = "lock-ran-out"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "Records were held until their lock ran out, so they come again, to this member or another. Take fewer at a "
         "time, renew while work goes on, or raise share.record.lock.duration.ms."
     )
 
-    def on_time(self, ledger: Ledger, now: float) -> Remarks:
-        for member, session in ledger.sessions():
+    def on_time(self, tracker: GroupTracker, now: float) -> Violations:
+        for member, session in tracker.sessions():
             found: dict[Partition, int] = {}
             for partition, count, lease in session.leases():
                 if _is_over(member, lease, now) and not lease.is_reported:
@@ -32,64 +32,64 @@ class LockRanOut(Rule):
             for _, _, lease in session.leases():
                 lease.is_reported |= _is_over(member, lease, now)
             for partition, count in found.items():
-                yield Remark(
+                yield Violation(
                     member, f"{count} records of {self.where(partition)} were held until the lock ran out"
                 )
 
 
-class NeverAcknowledges(Rule):
+class NeverAcknowledges(LinterRule):
     name = "never-acknowledges"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "The member takes records and lets every lock run out. Others get them later, and after the last delivery "
         "they are given up. With explicit acknowledgement something has to acknowledge; look for a stuck handler."
     )
 
-    def on_time(self, ledger: Ledger, now: float) -> Remarks:
-        for member, session in ledger.sessions():
+    def on_time(self, tracker: GroupTracker, now: float) -> Violations:
+        for member, session in tracker.sessions():
             settled = sum(count for kind, count in member.acknowledged.items() if kind != RENEW)
             expired = sum(count for _, count, lease in session.leases() if _is_over(member, lease, now))
             if expired and not settled:
-                yield Remark(
+                yield Violation(
                     member,
                     f"{member.acquired} records taken, {expired} locks run out, not one acknowledged",
                     "all",
                 )
 
 
-class EndlessRenewals(Rule):
+class EndlessRenewals(LinterRule):
     name = "endless-renewals"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "A record whose lock is renewed again and again is nobody's: no error shows, nobody else gets it. Limit how "
         "long a record may be worked on, then release or reject it."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        for one in step.judged:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        for one in event.checked:
             if one.type == RENEW and one.lease and one.lease.renewals + 1 >= _MANY_RENEWALS:
-                held = step.turn.exchange.asked_at - one.lease.acquired_at
-                yield Remark(
-                    step.member,
+                held = event.share.exchange.asked_at - one.lease.acquired_at
+                yield Violation(
+                    event.member,
                     f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} renewed "
                     f"{one.lease.renewals + 1} times in {held:.0f} s",
                 )
 
 
-class SlowAcknowledgements(Rule):
+class SlowAcknowledgements(LinterRule):
     name = "slow-acknowledgements"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "Records were acknowledged when most of their lock had passed; a little more load and locks run out. Take "
         "fewer at a time, or renew."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        now = step.turn.exchange.asked_at
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        now = event.share.exchange.asked_at
         worst = 0.0
         count = 0
-        for one in step.judged:
+        for one in event.checked:
             if one.lease is None or one.type == RENEW or one.lease.renewals or now > one.lease.deadline:
                 continue
             part = (now - one.lease.acquired_at) / max(one.lease.deadline - one.lease.acquired_at, 1e-9)
@@ -97,28 +97,28 @@ class SlowAcknowledgements(Rule):
                 worst, count = max(worst, part), count + one.size
         if not count:
             return ()
-        return (Remark(step.member, f"{count} records acknowledged after {worst:.0%} of their lock"),)
+        return (Violation(event.member, f"{count} records acknowledged after {worst:.0%} of their lock"),)
 
 
-class RedeliveryLoop(Rule):
+class RedeliveryLoop(LinterRule):
     name = "redelivery-loop"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "The same records come back to the same member. Something releases them each time, or lets their lock run out: "
         "reject what can't be worked on. After share.delivery.count.limit deliveries they are given up."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        for one in step.turn.acquired:
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        for one in event.share.acquired:
             if one.delivery_count >= _DELIVERIES:
-                yield Remark(
-                    step.member,
+                yield Violation(
+                    event.member,
                     f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} came for the "
                     f"{_ordinal(one.delivery_count)} time",
                 )
 
 
-def _is_over(member: Member, lease: Lease, now: float) -> bool:
+def _is_over(member: ObservedMember, lease: ObservedLock, now: float) -> bool:
     return lease.deadline + _GRACE_S + member.longest_wait_ms / 1000 < now
 
 

@@ -5,54 +5,58 @@ from __future__ import annotations
 import re
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.traffic.findings import Level, Remark, Remarks, Rule
-from kshare.traffic.holdings import Member
-from kshare.traffic.ledger import Beat, Ledger, Step
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations
+from kshare.traffic.group_tracker import GroupTracker, HeartbeatEvent, ShareEvent
+from kshare.traffic.members import ObservedMember
 from kshare.traffic.names import Names
-from kshare.traffic.turns import CLOSING
+from kshare.traffic.share_exchange import CLOSING
 
 _LATE = 3.0
 """Times the interval: brokers wait for about nine of them."""
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
-class LateHeartbeats(Rule):
+class LateHeartbeats(LinterRule):
     name = "late-heartbeats"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "Heartbeats come later than the coordinator asks for. Behind the session timeout it takes the member for dead "
         "and gives its partitions away. Heartbeats must not wait for the work on records."
     )
 
-    def on_beat(self, beat: Beat) -> Remarks:
-        if beat.previous_at is None or not beat.previous_ms or beat.epoch <= 0:
+    def on_heartbeat(self, heartbeat_event: HeartbeatEvent) -> Violations:
+        if (
+            heartbeat_event.previous_at is None
+            or not heartbeat_event.previous_ms
+            or heartbeat_event.epoch <= 0
+        ):
             return
-        gap = beat.exchange.asked_at - beat.previous_at
-        if gap * 1000 > _LATE * beat.previous_ms:
-            yield Remark(
-                beat.member,
-                f"{gap:.1f} s after the one before, where {beat.previous_ms / 1000:g} s are asked for",
+        gap = heartbeat_event.exchange.asked_at - heartbeat_event.previous_at
+        if gap * 1000 > _LATE * heartbeat_event.previous_ms:
+            yield Violation(
+                heartbeat_event.member,
+                f"{gap:.1f} s after the one before, where {heartbeat_event.previous_ms / 1000:g} s are asked for",
             )
 
 
-class MemberId(Rule):
+class MemberId(LinterRule):
     name = "member-id"
-    level = Level.HARMFUL
+    level = Severity.HARMFUL
     about = (
         "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 answers "
         "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases take them."
     )
 
-    def on_turn(self, step: Step) -> Remarks:
-        is_refused = step.turn.error == ErrorCode.UNKNOWN_SERVER_ERROR
-        if is_refused and not _UUID.fullmatch(step.turn.member):
-            yield Remark(step.member, f"member id {step.turn.member!r}", "all")
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        is_refused = event.share.error == ErrorCode.UNKNOWN_SERVER_ERROR
+        if is_refused and not _UUID.fullmatch(event.share.member):
+            yield Violation(event.member, f"member id {event.share.member!r}", "all")
 
 
-class GroupNotLeft(Rule):
+class GroupNotLeft(LinterRule):
     name = "group-not-left"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "The member closed its sessions and connections but never left the group: the coordinator keeps its partitions "
         "assigned until the session timeout. Send a last heartbeat with member epoch -1."
@@ -60,27 +64,27 @@ class GroupNotLeft(Rule):
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
-        self._closed: dict[Member, None] = {}
-        self._coordinator_connections: dict[Member, int] = {}
+        self._closed: dict[ObservedMember, None] = {}
+        self._coordinator_connections: dict[ObservedMember, int] = {}
         """Connection of each member's last heartbeat. If the capture was cut before it was closed, the member may have
         left unseen."""
 
-    def on_beat(self, beat: Beat) -> Remarks:
-        self._coordinator_connections[beat.member] = beat.exchange.connection.number
+    def on_heartbeat(self, heartbeat_event: HeartbeatEvent) -> Violations:
+        self._coordinator_connections[heartbeat_event.member] = heartbeat_event.exchange.connection.number
         return ()
 
-    def on_turn(self, step: Step) -> Remarks:
-        if step.turn.epoch == CLOSING:
-            self._closed[step.member] = None
-        elif step.turn.fetch:
-            self._closed.pop(step.member, None)
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        if event.share.epoch == CLOSING:
+            self._closed[event.member] = None
+        elif event.share.fetch:
+            self._closed.pop(event.member, None)
         return ()
 
-    def on_finish(self, ledger: Ledger, now: float) -> Remarks:
+    def on_finish(self, tracker: GroupTracker, now: float) -> Violations:
         for member in self._closed:
-            is_over = self._coordinator_connections.get(member) in ledger.closed_connections
+            is_over = self._coordinator_connections.get(member) in tracker.closed_connections
             if is_over and member.heartbeat_at is not None and not member.has_left and not member.sessions:
-                yield Remark(member, "sessions closed, group not left")
+                yield Violation(member, "sessions closed, group not left")
 
 
 RULES = (LateHeartbeats, MemberId, GroupNotLeft)

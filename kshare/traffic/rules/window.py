@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kshare.traffic.findings import Level, Remark, Remarks, Rule
-from kshare.traffic.holdings import Lease, Member
-from kshare.traffic.ledger import Ledger, Step
+from kshare.traffic.findings import LinterRule, Severity, Violation, Violations
+from kshare.traffic.group_tracker import GroupTracker, ShareEvent
+from kshare.traffic.members import ObservedLock, ObservedMember
 from kshare.traffic.names import Names
-from kshare.traffic.turns import Partition
+from kshare.traffic.share_exchange import Partition
 
 _LIMIT = 2000
 """Kafka's default; what is set for a group isn't said by any request of its members."""
@@ -24,10 +24,10 @@ class _Reach:
     at: float
 
 
-class PinnedWindow(Rule):
+class PinnedWindow(LinterRule):
     name = "pinned-window"
-    level = Level.HARMFUL
-    hears_all_turns = True
+    level = Severity.HARMFUL
+    sees_all_exchanges = True
     about = (
         "The in-flight window is full: from the first record that isn't settled to the last that was delivered it "
         "spans share.partition.max.record.locks offsets (2,000 by default). Nobody in the group gets anything new from "
@@ -39,20 +39,20 @@ class PinnedWindow(Rule):
         super().__init__(names)
         self._reached: dict[tuple[str, Partition], _Reach] = {}
 
-    def on_turn(self, step: Step) -> Remarks:
-        turn = step.turn
-        for partition, _, last, _ in turn.acquired:
-            reach = self._reached.get((turn.group, partition))
+    def on_share_exchange(self, event: ShareEvent) -> Violations:
+        share = event.share
+        for partition, _, last, _ in share.acquired:
+            reach = self._reached.get((share.group, partition))
             if reach is None:
-                self._reached[turn.group, partition] = _Reach(last, turn.exchange.ended_at)
+                self._reached[share.group, partition] = _Reach(last, share.exchange.ended_at)
             else:
                 reach.last = max(reach.last, last)
-                reach.at = turn.exchange.ended_at
+                reach.at = share.exchange.ended_at
         return ()
 
-    def on_time(self, ledger: Ledger, now: float) -> Remarks:
-        first: dict[tuple[str, Partition], tuple[int, Member, Lease]] = {}
-        for member, session in ledger.sessions():
+    def on_time(self, tracker: GroupTracker, now: float) -> Violations:
+        first: dict[tuple[str, Partition], tuple[int, ObservedMember, ObservedLock]] = {}
+        for member, session in tracker.sessions():
             for partition, held in session.held.items():
                 piece = next((one for one in held if one.value.deadline >= now), None)
                 key = (member.group, partition)
@@ -64,7 +64,7 @@ class PinnedWindow(Rule):
                 continue
             span = reach.last - offset + 1
             if span >= _LIMIT:
-                yield Remark(
+                yield Violation(
                     member,
                     f"{self.where(partition)} offset {offset} held for {now - lease.acquired_at:.0f} s, "
                     f"{span} offsets in flight: nothing new comes",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given, strategies
 
-from kshare.broker.share_groups.assignor import TopicPartition, assign
+from kshare.broker.share_groups.assignor import TopicIdPartition, assign
 
 ALL = [(bytes([topic]) * 16, index) for topic in range(3) for index in range(3)]
 
 
-def _members(counts: dict[str, int]) -> dict[str, set[TopicPartition]]:
+def _members(counts: dict[str, int]) -> dict[str, set[TopicIdPartition]]:
     return {member: set(ALL[:count]) for member, count in counts.items()}
 
 
@@ -40,7 +40,7 @@ def test_what_a_member_has_it_keeps() -> None:
     strategies.data(),
 )
 def test_everyone_who_may_has_something_and_everything_somebody(
-    wanted: dict[str, set[TopicPartition]], data: strategies.DataObject
+    wanted: dict[str, set[TopicIdPartition]], data: strategies.DataObject
 ) -> None:
     current = {
         member: data.draw(strategies.sets(strategies.sampled_from(ALL)), label=member) for member in wanted
@@ -49,4 +49,4 @@ def test_everyone_who_may_has_something_and_everything_somebody(
     assert target.keys() == wanted.keys()
     assert all(target[member] <= wanted[member] for member in wanted)
     assert all(bool(target[member]) == bool(wanted[member]) for member in wanted)
-    assert set[TopicPartition]().union(*target.values()) == set[TopicPartition]().union(*wanted.values())
+    assert set[TopicIdPartition]().union(*target.values()) == set[TopicIdPartition]().union(*wanted.values())

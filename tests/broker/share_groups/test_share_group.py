@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_groups.share_group import Beat, ShareGroup
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_groups.share_group import Heartbeat, ShareGroup
 from kshare.protocol.error_codes import ErrorCode
 
 ORDERS = b"o" * 16
@@ -18,11 +18,13 @@ class Stage:
         self.now = 1000
         self.known = dict(KNOWN)
 
-    def beat(self, member: str, epoch: int, topics: list[str] | None = None) -> tuple[int, list[int] | None]:
-        beat = Beat(member, epoch, topics, None, "client", "host")
+    def heartbeat_request(
+        self, member: str, epoch: int, topics: list[str] | None = None
+    ) -> tuple[int, list[int] | None]:
+        heartbeat_request = Heartbeat(member, epoch, topics, None, "client", "host")
         if epoch:
-            self.group.check(beat)
-        answer = self.group.heartbeat(beat, self.known, self.now, 1000)
+            self.group.check(heartbeat_request)
+        answer = self.group.heartbeat(heartbeat_request, self.known, self.now, 1000)
         for partition in self.group.missing():
             self.group.set_ready(partition)
         found = None if answer.assigned is None else sorted(index for _, index in answer.assigned)
@@ -31,58 +33,58 @@ class Stage:
 
 def test_partitions_are_assigned_once_they_are_ready_and_the_interval_is_over() -> None:
     stage = Stage()
-    assert stage.beat("one", 0, ["orders"]) == (2, [])
-    assert stage.beat("one", 2) == (2, None)
+    assert stage.heartbeat_request("one", 0, ["orders"]) == (2, [])
+    assert stage.heartbeat_request("one", 2) == (2, None)
     stage.now += 1000
-    assert stage.beat("one", 2) == (3, [0, 1])
-    assert stage.beat("one", 3) == (3, None)
-    assert stage.beat("one", 3, ["orders"]) == (3, [0, 1])
+    assert stage.heartbeat_request("one", 2) == (3, [0, 1])
+    assert stage.heartbeat_request("one", 3) == (3, None)
+    assert stage.heartbeat_request("one", 3, ["orders"]) == (3, [0, 1])
 
 
 def test_epochs_that_a_member_never_had_are_fenced() -> None:
     stage = Stage()
-    stage.beat("one", 0, ["orders"])
+    stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
-    stage.beat("one", 2)
-    stage.beat("one", 2)
-    assert stage.beat("one", 2) == (3, None)  # the answer may have been lost
+    stage.heartbeat_request("one", 2)
+    stage.heartbeat_request("one", 2)
+    assert stage.heartbeat_request("one", 2) == (3, None)  # the answer may have been lost
     for wrong in (1, 4):
-        with pytest.raises(Refusal) as caught:
-            stage.beat("one", wrong)
+        with pytest.raises(RequestError) as caught:
+            stage.heartbeat_request("one", wrong)
         assert caught.value.code == ErrorCode.FENCED_MEMBER_EPOCH
-    with pytest.raises(Refusal) as caught:
-        stage.beat("stranger", 3)
+    with pytest.raises(RequestError) as caught:
+        stage.heartbeat_request("stranger", 3)
     assert caught.value.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_topics_that_grow_or_go_change_assignments() -> None:
     stage = Stage()
-    stage.beat("one", 0, ["orders"])
+    stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
-    stage.beat("one", 2)
+    stage.heartbeat_request("one", 2)
     stage.known["orders"] = (ORDERS, 3)
-    stage.beat("one", 3)
+    stage.heartbeat_request("one", 3)
     stage.now += 1000
-    epoch, assigned = stage.beat("one", 3)
+    epoch, assigned = stage.heartbeat_request("one", 3)
     while assigned is None:
         stage.now += 1000
-        epoch, assigned = stage.beat("one", epoch)
+        epoch, assigned = stage.heartbeat_request("one", epoch)
     assert assigned == [0, 1, 2]
     del stage.known["orders"]
-    assert stage.beat("one", epoch)[1] == []
+    assert stage.heartbeat_request("one", epoch)[1] == []
 
 
 def test_who_leaves_gives_its_partitions_to_the_others() -> None:
     stage = Stage()
-    stage.beat("one", 0, ["orders"])
+    stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
-    stage.beat("two", 0, ["orders"])
+    stage.heartbeat_request("two", 0, ["orders"])
     stage.now += 1000
-    one, first = stage.beat("one", 2)
-    _, second = stage.beat("two", 0, ["orders"])
+    one, first = stage.heartbeat_request("one", 2)
+    _, second = stage.heartbeat_request("two", 0, ["orders"])
     assert first is not None
     assert second is not None
     assert sorted(first + second) == [0, 1]
     stage.group.remove("two")
     stage.now += 1000
-    assert stage.beat("one", one)[1] == [0, 1]
+    assert stage.heartbeat_request("one", one)[1] == [0, 1]

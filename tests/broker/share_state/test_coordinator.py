@@ -6,10 +6,10 @@ import pytest
 
 from kshare.broker.broker import Broker
 from kshare.broker.clock import ManualClock
-from kshare.broker.refusal import Refusal
-from kshare.broker.share_state.combining import StateBatch
+from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.coordinator import ShareCoordinator
-from kshare.broker.share_state.share_state import Said
+from kshare.broker.share_state.share_state import StateUpdate
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.protocol.error_codes import ErrorCode
 
 PER_SNAPSHOT = 10
@@ -31,16 +31,16 @@ class Stage:
         broker = self.broker
         return ShareCoordinator(broker.cluster, broker.configs, broker.clock, broker.counters)
 
-    def refusal(self, said: Said) -> ErrorCode:
-        with pytest.raises(Refusal) as caught:
+    def refusal(self, said: StateUpdate) -> ErrorCode:
+        with pytest.raises(RequestError) as caught:
             self.states.write(self.key, said)
         return caught.value.code
 
 
 def test_what_was_never_initialized_can_not_be_used() -> None:
     stage = Stage()
-    assert stage.refusal(Said(0, 0, 0, 0)) == ErrorCode.INVALID_REQUEST
-    with pytest.raises(Refusal):
+    assert stage.refusal(StateUpdate(0, 0, 0, 0)) == ErrorCode.INVALID_REQUEST
+    with pytest.raises(RequestError):
         stage.states.read(stage.key, 0)
     assert stage.states.summary(stage.key).start == -1
 
@@ -48,15 +48,15 @@ def test_what_was_never_initialized_can_not_be_used() -> None:
 def test_old_states_and_old_leaders_are_fenced() -> None:
     stage = Stage()
     stage.states.initialize(stage.key, 5, 0)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RequestError) as caught:
         stage.states.initialize(stage.key, 4, 0)
     assert caught.value.code == ErrorCode.FENCED_STATE_EPOCH
     stage.states.read(stage.key, 3)
-    assert stage.refusal(Said(5, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
-    assert stage.refusal(Said(4, 3, 0, 0)) == ErrorCode.FENCED_STATE_EPOCH
+    assert stage.refusal(StateUpdate(5, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert stage.refusal(StateUpdate(4, 3, 0, 0)) == ErrorCode.FENCED_STATE_EPOCH
     stage.states.initialize(stage.key, 6, 0)
-    assert stage.refusal(Said(6, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
-    stage.states.write(stage.key, Said(6, 3, 0, 0))
+    assert stage.refusal(StateUpdate(6, 2, 0, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    stage.states.write(stage.key, StateUpdate(6, 3, 0, 0))
 
 
 def test_all_of_it_is_read_back_from_the_log() -> None:
@@ -65,10 +65,10 @@ def test_all_of_it_is_read_back_from_the_log() -> None:
     stage.states.read(stage.key, 2)
     for number in range(3 * PER_SNAPSHOT + 4):
         batch = StateBatch(number + 1, number + 1, 2 * (number % 2), 1 + number % 3)
-        stage.states.write(stage.key, Said(1, 2, number // 2, number % 5, (batch,)))
+        stage.states.write(stage.key, StateUpdate(1, 2, number // 2, number % 5, (batch,)))
         assert stage.restarted().summary(stage.key) == stage.states.summary(stage.key)
     again = stage.restarted()
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestError):
         again.read(stage.key, 1)
     assert again.read(stage.key, 2).batches == stage.states.read(stage.key, 2).batches
 
@@ -89,10 +89,10 @@ def test_records_before_the_oldest_snapshot_are_pruned() -> None:
     stage.states.initialize(other, 1, 0)
     log = stage.broker.cluster.coordinating_partition(2, "any").log
     for number in range(5 * PER_SNAPSHOT):
-        stage.states.write(stage.key, Said(1, 0, number, 0))
+        stage.states.write(stage.key, StateUpdate(1, 0, number, 0))
     assert log.start_offset == 1  # the other's only snapshot
     for number in range(PER_SNAPSHOT):
-        stage.states.write(other, Said(1, 0, number, 0))
+        stage.states.write(other, StateUpdate(1, 0, number, 0))
     assert log.start_offset > 4 * PER_SNAPSHOT
     assert stage.restarted().summary(other).start == PER_SNAPSHOT - 1
 
@@ -106,7 +106,7 @@ def test_what_nobody_writes_to_gets_a_snapshot_from_time_to_time() -> None:
     stage.states.read(stage.key, 2)
     log = stage.broker.cluster.topics["__share_group_state"].partitions[0].log
     for number in range(3 * PER_SNAPSHOT):
-        stage.states.write(stage.key, Said(1, 2, number, 0))
+        stage.states.write(stage.key, StateUpdate(1, 2, number, 0))
     assert log.start_offset == 0
     known = stage.states.summary(cold)
     clock = stage.broker.clock

@@ -10,7 +10,7 @@ from queue import Queue
 
 import pytest
 
-from kshare.broker.shares.led_partition import LedPartition
+from kshare.broker.shares.share_partition_leader import SharePartitionLeader
 from kshare.protocol.envelopes import encode_request
 from kshare.protocol.messages import (
     ProduceRequest,
@@ -104,15 +104,15 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def crowd(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
-    look = LedPartition.look
+    look = SharePartitionLeader.look
     with ExitStack() as stack:
         crowd = Crowd(broker, stack)
 
-        def counted(self: LedPartition, max_bytes: int, most: int) -> object:
+        def counted(self: SharePartitionLeader, max_bytes: int, most: int) -> object:
             crowd.looks += 1
             return look(self, max_bytes, most)
 
-        monkeypatch.setattr(LedPartition, "look", counted)
+        monkeypatch.setattr(SharePartitionLeader, "look", counted)
         yield crowd
         broker.hang_up()
 

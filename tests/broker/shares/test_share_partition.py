@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.shares.delivery import Cause, Kind, Limits, State
-from kshare.broker.shares.share_partition import AckRange, Buried, Change, SharePartition, StateBatch
+from kshare.broker.request_error import RequestError
+from kshare.broker.shares.delivery import AckType, ArchiveCause, GroupLimits, RecordState
+from kshare.broker.shares.share_partition import AckRange, ArchivedRange, Change, SharePartition, StateBatch
 from kshare.protocol.error_codes import ErrorCode
 
 NOW = 1000
-LIMITS = Limits()
+LIMITS = GroupLimits()
 
 
 class Stage:
     """A share-partition over a log of equal batches, and one clock."""
 
-    def __init__(self, batch: int = 10, count: int = 10, limits: Limits = LIMITS) -> None:
+    def __init__(self, batch: int = 10, count: int = 10, limits: GroupLimits = LIMITS) -> None:
         self.shared = SharePartition(0)
         self.spans = [(first, first + batch - 1) for first in range(0, batch * count, batch)]
         self.limits = limits
@@ -39,14 +39,16 @@ class Stage:
         )
         return [(each.first, each.last, each.count) for each in acquired]
 
-    def say(self, kind: Kind, first: int, last: int, member: str = "m") -> Change:
+    def say(self, kind: AckType, first: int, last: int, member: str = "m") -> Change:
         change = self.shared.acknowledge(member, [AckRange(first, last, (kind,))], self.limits)
         self.shared.apply(change, self.now, self.limits)
         return change
 
     def refusal(self, *ranges: tuple[int, int], member: str = "m") -> ErrorCode:
-        with pytest.raises(Refusal) as caught:
-            self.shared.acknowledge(member, [AckRange(*each, (Kind.ACCEPT,)) for each in ranges], self.limits)
+        with pytest.raises(RequestError) as caught:
+            self.shared.acknowledge(
+                member, [AckRange(*each, (AckType.ACCEPT,)) for each in ranges], self.limits
+            )
         return caught.value.code
 
 
@@ -67,53 +69,53 @@ def test_a_strict_limit_ends_within_a_batch() -> None:
 def test_released_records_are_next() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(Kind.RELEASE, 2, 3)
-    stage.say(Kind.RELEASE, 15, 15)
+    stage.say(AckType.RELEASE, 2, 3)
+    stage.say(AckType.RELEASE, 15, 15)
     assert stage.acquire(most=10) == [(2, 3, 2), (15, 15, 2), (20, 29, 1)]
 
 
 def test_the_start_moves_over_what_is_settled() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(Kind.ACCEPT, 5, 9)
+    stage.say(AckType.ACCEPT, 5, 9)
     assert stage.shared.start_offset == 0
-    stage.say(Kind.REJECT, 0, 4)
+    stage.say(AckType.REJECT, 0, 4)
     assert stage.shared.start_offset == 10
     assert stage.shared.window.settled_count() == 0
-    stage.say(Kind.GAP, 10, 19)
+    stage.say(AckType.GAP, 10, 19)
     assert stage.shared.start_offset == 20
 
 
 def test_one_bad_range_undoes_the_good_ones() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(Kind.RELEASE, 5, 5)
+    stage.say(AckType.RELEASE, 5, 5)
     assert stage.refusal((0, 4), (5, 6)) == ErrorCode.INVALID_RECORD_STATE
     assert stage.refusal((0, 4), (15, 25)) == ErrorCode.INVALID_REQUEST
     assert stage.refusal((0, 4), (4, 6)) == ErrorCode.INVALID_RECORD_STATE
     assert stage.refusal((0, 4), member="other") == ErrorCode.INVALID_RECORD_STATE
-    stage.say(Kind.ACCEPT, 0, 4)
+    stage.say(AckType.ACCEPT, 0, 4)
     assert stage.shared.start_offset == 5
 
 
 def test_what_lies_before_the_start_is_past_caring() -> None:
     stage = Stage()
     stage.acquire(most=10)
-    stage.say(Kind.ACCEPT, 0, 9)
-    assert not stage.say(Kind.RELEASE, 0, 9).settled
+    stage.say(AckType.ACCEPT, 0, 9)
+    assert not stage.say(AckType.RELEASE, 0, 9).settled
     assert stage.refusal((9, 10)) == ErrorCode.INVALID_RECORD_STATE
 
 
 def test_locks_run_out_each_at_its_time() -> None:
-    stage = Stage(limits=Limits(lock_ms=100))
+    stage = Stage(limits=GroupLimits(lock_ms=100))
     stage.acquire(most=10)
     stage.now += 60
     stage.acquire(most=10)
-    stage.say(Kind.RENEW, 0, 0)
+    stage.say(AckType.RENEW, 0, 0)
     assert stage.shared.next_expiry() == NOW + 100
     stage.now += 40
     change = stage.shared.expire(stage.now, stage.limits)
-    assert change.batches == [StateBatch(1, 9, State.AVAILABLE, 1)]
+    assert change.batches == [StateBatch(1, 9, RecordState.AVAILABLE, 1)]
     stage.shared.apply(change, stage.now, stage.limits)
     assert stage.shared.next_expiry() == NOW + 160
     assert stage.acquire(most=9) == [(1, 9, 2)]
@@ -121,19 +123,21 @@ def test_locks_run_out_each_at_its_time() -> None:
 
 @pytest.mark.parametrize(("since_4_2", "next_count"), [(True, 2), (False, 1)])
 def test_a_delivery_counts_that_ended_with_its_session(since_4_2: bool, next_count: int) -> None:
-    stage = Stage(limits=Limits(since_4_2=since_4_2))
+    stage = Stage(limits=GroupLimits(since_4_2=since_4_2))
     stage.acquire(most=10)
     stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
     assert stage.acquire(most=10) == [(0, 9, next_count)]
 
 
 def test_the_last_delivery_ends_in_the_archive() -> None:
-    stage = Stage(limits=Limits(deliveries=2))
+    stage = Stage(limits=GroupLimits(deliveries=2))
     stage.acquire(most=10)
-    assert stage.say(Kind.RELEASE, 0, 9).buried == []
+    assert stage.say(AckType.RELEASE, 0, 9).archived == []
     stage.acquire(most=10)
-    assert stage.say(Kind.REJECT, 0, 0).buried == [Buried(0, 0, 2, Cause.REJECTED)]
-    assert stage.say(Kind.RELEASE, 1, 9).buried == [Buried(1, 9, 2, Cause.TOO_MANY_DELIVERIES)]
+    assert stage.say(AckType.REJECT, 0, 0).archived == [ArchivedRange(0, 0, 2, ArchiveCause.REJECTED)]
+    assert stage.say(AckType.RELEASE, 1, 9).archived == [
+        ArchivedRange(1, 9, 2, ArchiveCause.TOO_MANY_DELIVERIES)
+    ]
     assert stage.shared.start_offset == 10
 
 
@@ -148,10 +152,10 @@ def test_the_last_delivery_ends_in_the_archive() -> None:
     ],
 )
 def test_company_shrinks_as_deliveries_add_up(limit: int, shares: list[int]) -> None:
-    stage = Stage(batch=40, count=1, limits=Limits(deliveries=limit))
+    stage = Stage(batch=40, count=1, limits=GroupLimits(deliveries=limit))
     stage.acquire()
     for share in shares:
-        stage.say(Kind.RELEASE, stage.shared.start_offset, stage.shared.start_offset)
+        stage.say(AckType.RELEASE, stage.shared.start_offset, stage.shared.start_offset)
         change = stage.shared.release("m", stage.limits)
         stage.shared.apply(change, stage.now, stage.limits)
         first = stage.shared.window.next_available()
@@ -160,37 +164,37 @@ def test_company_shrinks_as_deliveries_add_up(limit: int, shares: list[int]) -> 
 
 
 def test_the_window_is_full_until_its_start_moves() -> None:
-    stage = Stage(limits=Limits(in_flight=15))
+    stage = Stage(limits=GroupLimits(in_flight=15))
     assert stage.acquire() == [(0, 19, 1)]
     assert stage.acquire() == []
-    stage.say(Kind.ACCEPT, 1, 19)
+    stage.say(AckType.ACCEPT, 1, 19)
     assert stage.acquire() == []
-    stage.say(Kind.ACCEPT, 0, 0)
+    stage.say(AckType.ACCEPT, 0, 0)
     assert stage.acquire(most=1) == [(20, 29, 1)]
-    stage.say(Kind.RELEASE, 25, 26)
+    stage.say(AckType.RELEASE, 25, 26)
     stage.acquire()
     assert not stage.acquire()
 
 
 def test_a_state_is_taken_up_again() -> None:
-    known = [StateBatch(10, 14, State.ACKNOWLEDGED, 1), StateBatch(20, 29, State.AVAILABLE, 3)]
+    known = [StateBatch(10, 14, RecordState.ACKNOWLEDGED, 1), StateBatch(20, 29, RecordState.AVAILABLE, 3)]
     shared = SharePartition(5, known)
     assert [(first, last, d.state, d.count) for first, last, d in shared.window.runs()] == [
-        (5, 9, State.AVAILABLE, 0),
-        (10, 14, State.ACKNOWLEDGED, 1),
-        (15, 19, State.AVAILABLE, 0),
-        (20, 29, State.AVAILABLE, 3),
+        (5, 9, RecordState.AVAILABLE, 0),
+        (10, 14, RecordState.ACKNOWLEDGED, 1),
+        (15, 19, RecordState.AVAILABLE, 0),
+        (20, 29, RecordState.AVAILABLE, 3),
     ]
-    assert SharePartition(5, [StateBatch(0, 7, State.ARCHIVED, 1)]).start_offset == 8
+    assert SharePartition(5, [StateBatch(0, 7, RecordState.ARCHIVED, 1)]).start_offset == 8
 
 
 def test_the_log_moves_away_under_it() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(Kind.RELEASE, 10, 14)
+    stage.say(AckType.RELEASE, 10, 14)
     assert stage.shared.move_start(13)
     assert stage.acquire(most=10) == [(13, 14, 2), (20, 29, 1)]
-    stage.say(Kind.ACCEPT, 15, 19)
+    stage.say(AckType.ACCEPT, 15, 19)
     assert not stage.shared.move_start(13)
     stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
     assert stage.shared.move_start(95)

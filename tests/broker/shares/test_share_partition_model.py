@@ -14,8 +14,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kshare.broker.refusal import Refusal
-from kshare.broker.shares.delivery import Kind, Limits, State
+from kshare.broker.request_error import RequestError
+from kshare.broker.shares.delivery import AckType, GroupLimits, RecordState
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition, StateBatch
 
 MEMBERS = strategies.sampled_from(["one", "two", "three"])
@@ -32,7 +32,7 @@ class AgainstAModel(RuleBasedStateMachine):
         in_flight=strategies.integers(5, 60),
     )
     def begin(self, sizes: list[int], limit: int, in_flight: int) -> None:
-        self.limits = Limits(limit, 100, in_flight)
+        self.limits = GroupLimits(limit, 100, in_flight)
         self.shared = SharePartition(0)
         self.spans: list[tuple[int, int]] = []
         for size in sizes:
@@ -85,8 +85,8 @@ class AgainstAModel(RuleBasedStateMachine):
         last = first + size - 1
         kinds = data.draw(
             strategies.one_of(
-                strategies.sampled_from(Kind).map(lambda kind: (kind,)),
-                strategies.lists(strategies.sampled_from(Kind), min_size=size, max_size=size).map(tuple),
+                strategies.sampled_from(AckType).map(lambda kind: (kind,)),
+                strategies.lists(strategies.sampled_from(AckType), min_size=size, max_size=size).map(tuple),
             )
         )
         said = AckRange(first, last, kinds)
@@ -94,7 +94,7 @@ class AgainstAModel(RuleBasedStateMachine):
         is_allowed = all(self._is_held(offset, member) for offset in meant)
         try:
             change = self.shared.acknowledge(member, [said], self.limits)
-        except Refusal:
+        except RequestError:
             assert not is_allowed
             return
         assert is_allowed
@@ -107,7 +107,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.release(member, self.limits))
         for offset in self.records:
             if self._is_held(offset, member):
-                self._settle(offset, Kind.RELEASE)
+                self._settle(offset, AckType.RELEASE)
 
     @rule(step=strategies.integers(1, 120))
     def wait(self, step: int) -> None:
@@ -115,7 +115,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.expire(self.now, self.limits))
         for offset, record in self.records.items():
             if record["state"] == HELD and record["until"] <= self.now:
-                self._settle(offset, Kind.RELEASE)
+                self._settle(offset, AckType.RELEASE)
 
     @rule()
     def restart(self) -> None:
@@ -125,7 +125,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.release("three", self.limits))
         for offset, record in self.records.items():
             if record["state"] == HELD:
-                self._settle(offset, Kind.RELEASE)
+                self._settle(offset, AckType.RELEASE)
         rows = [
             StateBatch(first, last, delivery.state, delivery.count)
             for first, last, delivery in self.shared.window.runs()
@@ -139,7 +139,7 @@ class AgainstAModel(RuleBasedStateMachine):
             for offset in range(max(first, window.start), last + 1):
                 record = self.records[offset]
                 assert delivery.count == record["count"]
-                expected = {FREE: State.AVAILABLE, HELD: State.ACQUIRED}.get(record["state"])
+                expected = {FREE: RecordState.AVAILABLE, HELD: RecordState.ACQUIRED}.get(record["state"])
                 assert delivery.state == expected if expected is not None else delivery.state.is_final
         for offset, record in self.records.items():
             if offset < window.start:
@@ -154,11 +154,11 @@ class AgainstAModel(RuleBasedStateMachine):
         record = self.records.get(offset)
         return record is not None and record["state"] == HELD and record["by"] == member
 
-    def _settle(self, offset: int, kind: Kind) -> None:
+    def _settle(self, offset: int, kind: AckType) -> None:
         record = self.records[offset]
-        if kind is Kind.RENEW:
+        if kind is AckType.RENEW:
             record["until"] = self.now + 100
-        elif kind is Kind.RELEASE and record["count"] < self.limits.deliveries:
+        elif kind is AckType.RELEASE and record["count"] < self.limits.deliveries:
             record["state"] = FREE
         else:
             record["state"] = DONE

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kshare.cli.decode.guess import Wanted, check_kind, rank
+from kshare.cli.decode.guess import Hints, check_kind, rank
 from kshare.cli.terminal.failure import Failure
 from kshare.dissect.fields import index
 from kshare.protocol import messages
@@ -20,8 +20,8 @@ from tests.cli import frames
 from tests.cli.running import Kshare
 
 
-def best(frame: bytes, wanted: Wanted | None = None) -> str:
-    return str(rank(memoryview(frame), wanted or Wanted())[0].guess)
+def best(frame: bytes, wanted: Hints | None = None) -> str:
+    return str(rank(memoryview(frame), wanted or Hints())[0].guess)
 
 
 @pytest.mark.parametrize("is_sized", [True, False])
@@ -44,14 +44,14 @@ def test_every_request_names_itself(name: str) -> None:
 def test_every_response_is_found_by_its_api(name: str) -> None:
     response = getattr(messages, name)()
     version = response.VERSIONS[1]
-    guesses = rank(memoryview(bytes(encode_response(response, version, 1))), Wanted(api=response.API_KEY))
+    guesses = rank(memoryview(bytes(encode_response(response, version, 1))), Hints(api=response.API_KEY))
     assert guesses[0].is_whole
     assert f"{name} v{version}" in {str(one.guess) for one in guesses if one.is_whole}
 
 
 def test_a_version_that_is_given_is_heeded() -> None:
     frame = bytes(encode_response(ShareAcknowledgeResponse(), 1, 3))
-    assert best(frame, Wanted(api=79, version=1)) == "ShareAcknowledgeResponse v1"
+    assert best(frame, Hints(api=79, version=1)) == "ShareAcknowledgeResponse v1"
 
 
 def test_noise_is_like_nothing(run: Kshare) -> None:

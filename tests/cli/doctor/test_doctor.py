@@ -12,8 +12,8 @@ import pytest
 from kshare import sync
 from kshare.admin.routing import Router
 from kshare.broker.settings import Resource
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.reach import listeners
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.doctor.checks.reachability import listeners
 from kshare.installation import mend
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -166,8 +166,8 @@ def test_brokers_of_two_clusters(three: Broker, run: Kshare) -> None:
 @pytest.mark.anyio
 async def test_an_address_that_everybody_takes_for_his_own(anyio_backend: str) -> None:
     pool = Pool(NetSettings.parse("kafka.example:9092"))
-    patient = Patient(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
-    (found,) = [one async for one in listeners(patient)]
+    info = ClusterInfo(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
+    (found,) = [one async for one in listeners(info)]
     assert "broker 1 sends clients to localhost:9092" in found.text
     assert found.todo[-1] == "advertised.listeners=PLAINTEXT://kafka.example:9092"
 

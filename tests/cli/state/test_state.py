@@ -10,13 +10,13 @@ import pytest
 
 from kshare import ConsumerOptions, sync
 from kshare.cli.state.view import Picture, lines
-from kshare.state.share_records import Delivery, SharePartition, ShareState, StateRange
+from kshare.state.share_records import SharePartitionKey, SharePartitionState, StateRange, StoredState
 from kshare.testing import Broker
 from tests.cli.running import Kshare, Piped, assert_refused, kshare, without_colours
 from tests.cli.terminals import Terminal, on_terminal
 
 GROUP = "shippers"
-WHERE = SharePartition(GROUP, bytes(16), 3)
+WHERE = SharePartitionKey(GROUP, bytes(16), 3)
 
 
 @pytest.fixture(scope="module")
@@ -161,18 +161,18 @@ def test_in_a_pipe_there_are_no_colours() -> None:
 
 
 def drawn(
-    ranges: list[tuple[int, int, Delivery, int]], start: int, end: int | None, width: int = 80
+    ranges: list[tuple[int, int, StoredState, int]], start: int, end: int | None, width: int = 80
 ) -> list[str]:
-    state = ShareState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
+    state = SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
     picture = Picture(WHERE, "orders", state, end)
     return ["".join(text for text, _ in line) for line in lines(picture, width, is_detailed=False)]
 
 
 MIXED = [
-    (10, 11, Delivery.ACKNOWLEDGED, 1),
-    (12, 12, Delivery.ARCHIVED, 5),
-    (14, 15, Delivery.AVAILABLE, 2),
-    (16, 16, Delivery.AVAILABLE, 12),
+    (10, 11, StoredState.ACKNOWLEDGED, 1),
+    (12, 12, StoredState.ARCHIVED, 5),
+    (14, 15, StoredState.AVAILABLE, 2),
+    (16, 16, StoredState.AVAILABLE, 12),
 ]
 
 
@@ -185,13 +185,13 @@ def test_one_sign_for_one_offset() -> None:
 
 
 def test_one_sign_for_many_shows_what_is_farthest_from_settled() -> None:
-    _, bar, _ = drawn([(0, 999_999, Delivery.ACKNOWLEDGED, 1)], 0, 2_000_000)
+    _, bar, _ = drawn([(0, 999_999, StoredState.ACKNOWLEDGED, 1)], 0, 2_000_000)
     signs = bar.split()[1]
     assert len(bar) <= 80
     assert set(signs) == {"#", "."}
     assert abs(signs.count("#") - signs.count(".")) <= 2
-    settled = [(0, 499_999, Delivery.ACKNOWLEDGED, 1), (500_001, 999_999, Delivery.ARCHIVED, 1)]
-    held = [settled[0], (500_000, 500_000, Delivery.AVAILABLE, 3), settled[1]]
+    settled = [(0, 499_999, StoredState.ACKNOWLEDGED, 1), (500_001, 999_999, StoredState.ARCHIVED, 1)]
+    held = [settled[0], (500_000, 500_000, StoredState.AVAILABLE, 3), settled[1]]
     assert drawn(held, 0, 1_000_000)[1].split()[1].count("3") == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from kshare.state.appetite import LEAST
+from kshare.state.fetch_size import MIN_FETCH_BYTES
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S
 
@@ -41,8 +41,8 @@ async def test_measured_a_record_limit_is_exact_even_out_of_a_larger_batch(
 
 async def test_records_larger_than_what_is_asked_for_first_come_too(fresh_queue: FreshQueue) -> None:
     """Every one is a batch of three times that, in each partition."""
-    size = 3 * LEAST
-    queue = fresh_queue(PARTITIONS, topic={"max.message.bytes": str(size + LEAST)})
+    size = 3 * MIN_FETCH_BYTES
+    queue = fresh_queue(PARTITIONS, topic={"max.message.bytes": str(size + MIN_FETCH_BYTES)})
     for partition in range(PARTITIONS):
         await queue.send([bytes([partition]) * size] * 3, partition=partition, key=None)
     taken: list[tuple[int, int]] = []

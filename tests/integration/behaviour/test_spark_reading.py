@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kshare.spark import lease
 from kshare.spark.backlog import BacklogReader
 from kshare.spark.connections import close_connections
-from kshare.spark.leased import lease_reader
+from kshare.spark.lease_token import lease_reader
 from kshare.spark.options import ReadOptions
 from tests.integration.behaviour.compacting import COMPACTED, LEFT, compacted
 from tests.integration.behaviour.conftest import FreshQueue

@@ -53,7 +53,7 @@ class Driver:
                 if self._is_fulfilled():
                     break
             else:
-                self.ledger.tell("failed", why=f"never came to {self.fate}")
+                self.ledger.report("failed", why=f"never came to {self.fate}")
                 return
         self.spark.stop()
 
@@ -71,17 +71,17 @@ class Driver:
 
     def _live(self) -> None:
         self.batches = 0
-        self.ledger.tell("life", fate=self.fate.number)
+        self.ledger.report("life", fate=self.fate.number)
         is_last = self.fate.step is None
         query = self._start(is_last=is_last)
         try:
             if not query.awaitTermination(_DRAIN_S if is_last else _LIFE_S):
-                self.ledger.tell("idle", status=query.status["message"], fate=self.fate.number)
+                self.ledger.report("idle", status=query.status["message"], fate=self.fate.number)
                 query.stop()
                 return
-            self.ledger.tell("drained")
+            self.ledger.report("drained")
         except Exception as error:  # whatever ended the query
-            self.ledger.tell("ended", why=_sentence(error), fate=self.fate.number)
+            self.ledger.report("ended", why=_sentence(error), fate=self.fate.number)
 
     def _start(self, *, is_last: bool) -> StreamingQuery:
         told = {
@@ -103,9 +103,9 @@ class Driver:
         self._at("read")
         if not final.exists():
             partial.rename(final)
-            self.ledger.tell("written", batch=batch, rows=len(rows_of(final)))
+            self.ledger.report("written", batch=batch, rows=len(rows_of(final)))
         elif sorted(rows_of(final)) != sorted(rows_of(partial)):
-            self.ledger.tell("failed", why=f"the replay of batch {batch} yields other rows")
+            self.ledger.report("failed", why=f"the replay of batch {batch} yields other rows")
         self._at("written")
         self.batches += 1
 
@@ -114,7 +114,7 @@ class Driver:
         if fate.step != step or step not in SINK_STEPS or self.batches < fate.after or self._is_fulfilled():
             return
         if fate.victim == "sink":
-            self.ledger.tell("crash", **fate.told())
+            self.ledger.report("crash", **fate.told())
             raise StormError(f"the sink fails: {step}")
         if fate.victim != "task":
             strike(self.folder, fate)

@@ -62,7 +62,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "ledger"
 
-    def tell(self, event: str, **more: Any) -> None:
+    def report(self, event: str, **more: Any) -> None:
         line = json.dumps({"event": event, "at": time.time(), **more})
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

@@ -23,11 +23,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kshare.spark.custody import Decisions
+from kshare.spark.offset_sets import PartitionRange
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import KshareDataSource, ShareStreamReader
-from kshare.spark.spans import Span
 from kshare.spark.splitting import RangePartition
-from kshare.state.lease import Partition
+from kshare.state.lease import TopicIdPartition
 from kshare.state.session import AckRange
 from tests.spark.real_storm.fates import Fate, Ledger, Step, Victim
 
@@ -100,7 +100,7 @@ class StormReader(ShareStreamReader):
         self._running()
         if start == end:
             return super().partitions(start, end)
-        self._hand.ledger.tell("logged", acquired=end["acquired"])
+        self._hand.ledger.report("logged", acquired=end["acquired"])
         self._hand.at("logged")
         found = []
         for part in super().partitions(start, end):
@@ -121,7 +121,7 @@ class StormReader(ShareStreamReader):
             yield rows
 
     def _fail(self, fault: str) -> None:
-        Ledger(Path(self._told["folder"])).tell("task", fault=fault)
+        Ledger(Path(self._told["folder"])).report("task", fault=fault)
         if fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "daemon":
@@ -159,7 +159,7 @@ class Hand:
     def task_fault(self, has_executors: bool) -> str:
         if self.fate.victim == "task" and self.batches >= self.fate.after and not self._has_struck:
             self._has_struck = True
-            self.ledger.tell("crash", **self.fate.told())
+            self.ledger.report("crash", **self.fate.told())
             return "always"
         if self._random.random() > TASK_FAULTS or self.fate.step is None:
             return ""
@@ -170,30 +170,30 @@ class Hand:
         """Acceptances leave, and are answered, where no call of Spark's is."""
         holdings = runner._member._holdings
         custody = holdings.custody
-        carry_out, on_confirmed, confirmed = holdings.carry_out, holdings.on_confirmed, custody.confirmed
+        apply, on_confirmed, confirmed = holdings.apply, holdings.on_confirmed, custody.confirmed
 
         def leaving(decisions: Decisions) -> None:
-            carry_out(decisions)
+            apply(decisions)
             if decisions.accept and self.is_due("asking"):
                 threading.Timer(0.0005 * (self.fate.seed % 20), strike, (self.folder, self.fate)).start()
 
-        def answered(partition: Partition, ranges: Sequence[AckRange]) -> None:
+        def answered(partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
             if ranges:
                 self.at("answering")
             on_confirmed(partition, ranges)
 
-        def known(span: Span) -> None:
-            self.ledger.tell("confirmed", partition=span.partition[1], first=span.first, last=span.last)
+        def known(span: PartitionRange) -> None:
+            self.ledger.report("confirmed", partition=span.partition[1], first=span.first, last=span.last)
             confirmed(span)
 
-        mock.patch.object(holdings, "carry_out", leaving).start()
+        mock.patch.object(holdings, "apply", leaving).start()
         mock.patch.object(holdings, "on_confirmed", answered).start()
         mock.patch.object(custody, "confirmed", known).start()
 
 
 def strike(folder: Path, fate: Fate) -> None:
     """Who kills itself comes last."""
-    Ledger(folder).tell("crash", **fate.told())
+    Ledger(folder).report("crash", **fate.told())
     doomed = [pid for pid in _pids(folder, fate.victim) if pid != os.getpid()]
     for pid in doomed:
         with suppress(ProcessLookupError):

@@ -118,7 +118,7 @@ class Storm:
             )
         if done.returncode not in (0, -signal.SIGKILL):
             tail = said.read_text(encoding="utf-8", errors="replace")[-2000:]
-            self.ledger.tell("failed", why=f"a driver ended by {done.returncode}: {tail}")
+            self.ledger.report("failed", why=f"a driver ended by {done.returncode}: {tail}")
 
     # --- what goes on beside it
 
@@ -153,9 +153,9 @@ class Storm:
             while not stop.wait(self.random.uniform(*_BETWEEN_STRIKES_S)):
                 if len({one["number"] for one in self.ledger.read("crash")}) >= crashes:
                     return
-                self.ledger.tell("strike")
+                self.ledger.report("strike")
                 node = self.place.strike(self.random)
-                self.ledger.tell("struck", node=node)
+                self.ledger.report("struck", node=node)
 
         with _thread(strike, stop):
             yield
@@ -176,7 +176,7 @@ class Storm:
         deadline = time.monotonic() + _GONE_S
         while left := self._processes():
             if time.monotonic() > deadline:
-                self.ledger.tell("failed", why=f"processes are left: {left}")
+                self.ledger.report("failed", why=f"processes are left: {left}")
                 return
             time.sleep(0.2)
 

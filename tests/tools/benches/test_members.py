@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tools.benches import consume, decode, embedded, latency, memory, programs, readers, sharing, spark, trace
+from tools.benches.bench_options import Wishes
 from tools.benches.study import Study
-from tools.benches.wishes import Wishes
 
 
 @pytest.mark.parametrize("has_go", [True, False])

@@ -24,7 +24,7 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.messages.share_fetch_request import AcknowledgementBatch, FetchPartition, FetchTopic
-from kshare.state.appetite import Appetite
+from kshare.state.fetch_size import FetchSize
 from tests.helpers.plain_client import PlainClient
 
 _DEADLINE_S = 60.0
@@ -65,7 +65,7 @@ class NullMember:
         self._max_records = max_records
         self._epoch = self._session = 0
         self._next_beat = 0.0
-        self._appetite = Appetite()
+        self._appetite = FetchSize()
         metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
         self._topic_id = metadata.topics[0].topic_id
         self._partitions = self._join(client, topic)

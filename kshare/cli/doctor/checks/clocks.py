@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, unknown, warning
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, unknown, warning
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.errors import Unsupported
 from kshare.net.permissions import Right, grant
 from kshare.protocol.error_codes import ErrorCode
@@ -22,10 +22,10 @@ _TOLERATED_S = 2.0
 _REQUEST = DescribeQuorumRequest([TopicData(_METADATA_LOG, [PartitionData(0)])])
 
 
-async def clocks(patient: Patient) -> AsyncIterator[Finding]:
+async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     asked = time.time()
     try:
-        answer = await patient.pool.ask(None, _REQUEST)
+        answer = await info.pool.ask(None, _REQUEST)
     except Unsupported as error:
         yield unknown(_CHECK, f"no broker says what time it is: {error}")
         return
@@ -35,7 +35,7 @@ async def clocks(patient: Patient) -> AsyncIterator[Finding]:
         yield unknown(
             _CHECK,
             f"the controllers' time can't be read without {right}",
-            grant(right, patient.pool.settings),
+            grant(right, info.pool.settings),
         )
         return
     partition = answer.topics[0].partitions[0]

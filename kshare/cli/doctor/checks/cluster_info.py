@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kshare.admin import configs
-from kshare.admin.configs import Resource
+from kshare.admin.configs import ConfigResource
 from kshare.admin.routing import Router
 from kshare.errors import KshareError
 from kshare.net.addresses import Address, format_address
@@ -19,7 +19,7 @@ PATIENCE_S = 5.0
 
 
 @dataclass(slots=True)
-class Patient:
+class ClusterInfo:
     pool: Pool
     router: Router
     groups: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Patient:
         """For commands."""
         return format_address(self.pool.settings.bootstrap[0])
 
-    async def meet(self) -> None:
+    async def discover(self) -> None:
         """Learns which brokers there are, and calls on each at the address that it gives to clients."""
         answer = await self.router.metadata([])
         self.cluster_id = answer.cluster_id
@@ -54,5 +54,7 @@ class Patient:
     async def broker_settings(self, *names: str) -> dict[str, str | None]:
         """As one of the brokers has them; those it doesn't know are left out."""
         node = next(iter(self.connections))
-        found = await configs.describe(self.router, Resource.BROKER, str(node), node=node, keys=list(names))
+        found = await configs.describe(
+            self.router, ConfigResource.BROKER, str(node), node=node, keys=list(names)
+        )
         return {one.name: one.value for one in found}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from kshare.admin import configs
-from kshare.admin.configs import Resource
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, problem
+from kshare.admin.configs import ConfigResource
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.group_settings import chosen_groups, set_command
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
@@ -19,27 +19,27 @@ _PREFIX = f"{_SETTINGS}topic.name.prefix"
 _MAY_CREATE = f"{_SETTINGS}auto.create.topics.enable"
 
 
-async def dead_letter_topics(patient: Patient) -> AsyncIterator[Finding]:
-    for group in await chosen_groups(patient):
-        settings = {one.name: one.value for one in await configs.group_config(patient.router, group)}
+async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
+    for group in await chosen_groups(info):
+        settings = {one.name: one.value for one in await configs.group_config(info.router, group)}
         topic = settings.get(_TOPIC)
         if topic:
-            yield await _judge(patient, group, topic)
+            yield await _judge(info, group, topic)
 
 
-async def _judge(patient: Patient, group: str, topic: str) -> Finding:
+async def _judge(info: ClusterInfo, group: str, topic: str) -> CheckResult:
     check = f"group {group}"
     lost = "what it gives up is archived without a letter"
-    brokers = await patient.broker_settings(_PREFIX, _MAY_CREATE)
+    brokers = await info.broker_settings(_PREFIX, _MAY_CREATE)
     prefix = brokers.get(_PREFIX) or ""
     if not topic.startswith(prefix):
         return problem(
             check,
             f"its dead letters shall go to {topic}, and brokers only write to what begins with {prefix!r}: {lost}",
-            set_command(patient, group, f"{_TOPIC}={prefix}{topic}"),
+            set_command(info, group, f"{_TOPIC}={prefix}{topic}"),
         )
     try:
-        await patient.topics_of([topic])
+        await info.topics_of([topic])
     except BrokerError as error:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
@@ -48,14 +48,14 @@ async def _judge(patient: Patient, group: str, topic: str) -> Finding:
         return problem(
             check,
             f"its dead letters shall go to {topic}, which isn't there: {lost}",
-            f"kafka-topics.sh --bootstrap-server {patient.server} --create --topic {topic} --config {_ENABLED}=true",
+            f"kafka-topics.sh --bootstrap-server {info.server} --create --topic {topic} --config {_ENABLED}=true",
         )
-    (entry,) = await configs.describe(patient.router, Resource.TOPIC, topic, keys=[_ENABLED])
+    (entry,) = await configs.describe(info.router, ConfigResource.TOPIC, topic, keys=[_ENABLED])
     if entry.value != "true":
         return problem(
             check,
             f"its dead letters shall go to {topic}, which doesn't take any ({_ENABLED} is {entry.value}): {lost}",
-            f"kafka-configs.sh --bootstrap-server {patient.server} --alter --entity-type topics --entity-name {topic} "
+            f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {topic} "
             f"--add-config {_ENABLED}=true",
         )
     return ok(check, f"dead letters go to {topic}")

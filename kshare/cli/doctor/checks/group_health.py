@@ -22,8 +22,8 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown, warning
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
 from kshare.cli.terminal.suggestion import did_you_mean
@@ -62,42 +62,42 @@ class _Settings:
     """The highest that brokers allow; None if we may not read it."""
 
 
-async def group_health(patient: Patient) -> AsyncIterator[Finding]:
-    reader = ProgressReader(patient.router)
-    names = await chosen_groups(patient)
-    first = {name: look for name in names if (look := await _look(patient, reader, name))}
+async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
+    reader = ProgressReader(info.router)
+    names = await chosen_groups(info)
+    first = {name: look for name in names if (look := await _look(info, reader, name))}
     if any(look.lag for look in first.values()):
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
-            yield _missing(name, await _known(patient))
+            yield _missing(name, await _known(info))
             continue
         before = first[name]
-        now = await _look(patient, reader, name) if before.lag else before
-        found = list(_judged(patient, before, now or before, await _settings(patient, name)))
+        now = await _look(info, reader, name) if before.lag else before
+        found = list(_judged(info, before, now or before, await _settings(info, name)))
         for finding in found or [_well(now or before)]:
             yield finding
 
 
-async def _known(patient: Patient) -> tuple[str, ...]:
+async def _known(info: ClusterInfo) -> tuple[str, ...]:
     """Groups that a misspelt name may mean; none where a broker can't be asked, which another check tells."""
     try:
-        return await visible_groups(patient)
+        return await visible_groups(info)
     except KshareError:
         return ()
 
 
-def _missing(group: str, known: Iterable[str]) -> Finding:
+def _missing(group: str, known: Iterable[str]) -> CheckResult:
     """Before its first consumer a group isn't there, which is no trouble; or its name is wrong."""
     nearest = did_you_mean(group, known)
     return ok(check_of(group), f"health not checked: there is no such group yet{nearest}")
 
 
-async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look | None:
+async def _look(info: ClusterInfo, reader: ProgressReader, group: str) -> _Look | None:
     """None for a group that isn't there."""
     try:
-        described = await groups.describe_share_group(patient.router, group)
-        told = await offsets.share_group_offsets(patient.router, group, None)
+        described = await groups.describe_share_group(info.router, group)
+        told = await offsets.share_group_offsets(info.router, group, None)
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
@@ -105,14 +105,14 @@ async def _look(patient: Patient, reader: ProgressReader, group: str) -> _Look |
     return _Look(described, (await reader.read({group: told}))[group])
 
 
-async def _settings(patient: Patient, group: str) -> _Settings:
-    entries = await configs.group_config(patient.router, group)
+async def _settings(info: ClusterInfo, group: str) -> _Settings:
+    entries = await configs.group_config(info.router, group)
     of_group = {one.name: one.value for one in entries}
     highest = next((one.highest for one in entries if one.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
     limit = of_group.get(_LIMIT)
     if limit is None:  # before Kafka 4.3 it is the brokers' alone
         try:
-            limit = (await patient.broker_settings(f"group.{_LIMIT}")).get(f"group.{_LIMIT}")
+            limit = (await info.broker_settings(f"group.{_LIMIT}")).get(f"group.{_LIMIT}")
         except BrokerError:
             limit = None
     return _Settings(
@@ -123,17 +123,17 @@ async def _settings(patient: Patient, group: str) -> _Settings:
     )
 
 
-def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) -> Iterator[Finding]:
+def _judged(info: ClusterInfo, before: _Look, now: _Look, settings: _Settings) -> Iterator[CheckResult]:
     earlier = {(one.topic, one.partition): one for one in before.rows}
     idle: list[PartitionProgress] = []
     for one in now.rows:
         was = earlier.get((one.topic, one.partition))
         if one.removed:
-            yield _removed(patient, now, one)
+            yield _removed(info, now, one)
         if _lag(one) and not _members_of(now, one):
             idle.append(one)
         elif one.is_window_full and was is not None and was.start_offset == one.start_offset:
-            yield _pinned(patient, now, one, settings)
+            yield _pinned(info, now, one, settings)
         elif _stands_still(was, one):
             yield _standing(now, one)
         if not settings.has_dead_letters:
@@ -148,8 +148,8 @@ def _judged(patient: Patient, before: _Look, now: _Look, settings: _Settings) ->
         )
 
 
-def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Settings) -> Finding:
-    group, server = look.group.group, patient.server
+def _pinned(info: ClusterInfo, look: _Look, one: PartitionProgress, settings: _Settings) -> CheckResult:
+    group, server = look.group.group, info.server
     since = how_long(one, time.time())
     members = _members_of(look, one)
     who = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
@@ -159,11 +159,11 @@ def _pinned(patient: Patient, look: _Look, one: PartitionProgress, settings: _Se
         f"{f'; {since}' if since else ''}. It is held by {who}",
         f"# have that member accept, reject or release offset {one.start_offset}, or end its process; who it is:",
         f"kshare groups describe {group} --members --bootstrap-server {server}",
-        *_more_room(patient, group, one, settings),
+        *_more_room(info, group, one, settings),
     )
 
 
-def _more_room(patient: Patient, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
+def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
     """Nothing where the highest limit that brokers allow is no more than what is in flight already."""
     span = one.window_span or 0
     room = span + _limit(one)
@@ -172,23 +172,23 @@ def _more_room(patient: Patient, group: str, one: PartitionProgress, settings: _
     if room <= span:
         return ()
     if settings.has_window_limit:
-        return "# more room until then:", set_command(patient, group, f"{OF_GROUP}={room}")
+        return "# more room until then:", set_command(info, group, f"{OF_GROUP}={room}")
     return (
         "# more room until then, in server.properties of every broker; then restart it:",
         f"{OF_BROKERS}={room}",
     )
 
 
-def _removed(patient: Patient, look: _Look, one: PartitionProgress) -> Finding:
+def _removed(info: ClusterInfo, look: _Look, one: PartitionProgress) -> CheckResult:
     return problem(
         check_of(look.group.group),
         f"{removed(one)}: the group never gets them. Consume sooner, or keep records longer",
-        f"kafka-configs.sh --bootstrap-server {patient.server} --alter --entity-type topics --entity-name {one.topic} "
+        f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.topic} "
         "--add-config retention.ms=MILLISECONDS,retention.bytes=-1",
     )
 
 
-def _unread(before: _Look, now: _Look, idle: list[PartitionProgress]) -> Finding:
+def _unread(before: _Look, now: _Look, idle: list[PartitionProgress]) -> CheckResult:
     earlier = {(one.topic, one.partition): _lag(one) for one in before.rows}
     lag = sum(map(_lag, idle))
     rise = lag - sum(earlier.get((one.topic, one.partition), 0) for one in idle)
@@ -214,7 +214,7 @@ def _limit(one: PartitionProgress) -> int:
     return one.window_limit or USUAL_LIMIT
 
 
-def _standing(look: _Look, one: PartitionProgress) -> Finding:
+def _standing(look: _Look, one: PartitionProgress) -> CheckResult:
     assert one.changed_at is not None
     lag, members = _lag(one), _members_of(look, one)
     quiet = duration(time.time() - one.changed_at)
@@ -227,7 +227,7 @@ def _standing(look: _Look, one: PartitionProgress) -> Finding:
     )
 
 
-def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterator[Finding]:
+def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterator[CheckResult]:
     """Without a dead-letter topic nothing is kept of what is given up."""
     given_up = sum(count for deliveries, count in one.archived if deliveries >= settings.deliveries)
     last = one.most_deliveries is not None and one.most_deliveries >= settings.deliveries - 1
@@ -247,7 +247,7 @@ def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterat
     )
 
 
-def _well(look: _Look) -> Finding:
+def _well(look: _Look) -> CheckResult:
     if not look.rows:
         return ok(check_of(look.group.group), "health not checked: it has read nothing yet")
     lag = look.lag

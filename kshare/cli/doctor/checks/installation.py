@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kshare.cli.doctor.checks.finding import Finding, warning
+from kshare.cli.doctor.checks.check_result import CheckResult, warning
 from kshare.installation import advice, mend, why_slow
 
 _CHECK = "installation"
 
 
-def installation() -> list[Finding]:
+def installation() -> list[CheckResult]:
     """Nothing where it is: that is no news of the cluster."""
     slow = why_slow()
     return [warning(_CHECK, f"{slow}; {advice()}", mend())] if slow else []

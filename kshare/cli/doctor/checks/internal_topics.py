@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from kshare.admin import configs
-from kshare.admin.configs import Resource
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, problem, warning
+from kshare.admin.configs import ConfigResource
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, warning
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.terminal.wording import counted
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
@@ -43,25 +43,25 @@ _INTERNAL = (
 )
 
 
-async def internal_topics(patient: Patient) -> AsyncIterator[Finding]:
+async def internal_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for one in _INTERNAL:
         try:
-            topic = (await patient.topics_of([one.name])).topics[0]
+            topic = (await info.topics_of([one.name])).topics[0]
         except BrokerError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            found = await _not_made_yet(patient, one)
+            found = await _not_made_yet(info, one)
         else:
-            found = await _as_it_is(patient, one, topic)
+            found = await _as_it_is(info, one, topic)
         for finding in found:
             yield finding
 
 
-async def _not_made_yet(patient: Patient, one: _Internal) -> list[Finding]:
+async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
     """Brokers make it when the first group needs it, if they can."""
     names = [one.replicas, *([one.least] if one.least else [])]
-    settings = await patient.broker_settings(*names)
-    replicas, brokers = _number(settings.get(one.replicas)), len(patient.nodes)
+    settings = await info.broker_settings(*names)
+    replicas, brokers = _number(settings.get(one.replicas)), len(info.nodes)
     if replicas is not None and replicas > brokers:
         return [
             problem(
@@ -86,9 +86,9 @@ async def _not_made_yet(patient: Patient, one: _Internal) -> list[Finding]:
     return [ok(_CHECK, f"{one.name} will be made when the first group needs it")]
 
 
-async def _as_it_is(patient: Patient, one: _Internal, topic: MetadataResponseTopic) -> list[Finding]:
-    least = await _least_in_sync(patient, one.name)
-    found = [*_without_leader(one, topic.partitions), *_not_writable(patient, one, topic.partitions, least)]
+async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTopic) -> list[CheckResult]:
+    least = await _least_in_sync(info, one.name)
+    found = [*_without_leader(one, topic.partitions), *_not_writable(info, one, topic.partitions, least)]
     lacking = [row for row in topic.partitions if len(row.isr_nodes) < len(row.replica_nodes)]
     if not found and lacking:
         found.append(
@@ -99,13 +99,13 @@ async def _as_it_is(patient: Patient, one: _Internal, topic: MetadataResponseTop
             )
         )
     replicas = min((len(row.replica_nodes) for row in topic.partitions), default=0)
-    if replicas == 1 and len(patient.nodes) > 1:
+    if replicas == 1 and len(info.nodes) > 1:
         found.append(
             warning(
                 _CHECK,
-                f"{one.name} has one replica in a cluster of {len(patient.nodes)}: while its broker is down, groups "
+                f"{one.name} has one replica in a cluster of {len(info.nodes)}: while its broker is down, groups "
                 "stand still, and if its disk is lost nobody knows " + one.holds,
-                f"kafka-reassign-partitions.sh --bootstrap-server {patient.server} --execute "
+                f"kafka-reassign-partitions.sh --bootstrap-server {info.server} --execute "
                 "--reassignment-json-file PLAN.json  # a plan with more replicas",
             )
         )
@@ -114,7 +114,7 @@ async def _as_it_is(patient: Patient, one: _Internal, topic: MetadataResponseTop
     ]
 
 
-def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> list[Finding]:
+def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> list[CheckResult]:
     dead = [row for row in rows if row.leader_id < 0]
     if not dead:
         return []
@@ -129,15 +129,15 @@ def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -
 
 
 def _not_writable(
-    patient: Patient, one: _Internal, rows: Sequence[MetadataResponsePartition], least: int
-) -> list[Finding]:
+    info: ClusterInfo, one: _Internal, rows: Sequence[MetadataResponsePartition], least: int
+) -> list[CheckResult]:
     short = [row for row in rows if 0 <= row.leader_id and len(row.isr_nodes) < least]
     if not short:
         return []
     text = f"{one.name}: {_count(short, rows)} have fewer replicas in sync than {_MIN_ISR} asks for ({least})"
     hopeless = max(len(row.replica_nodes) for row in short) < least
     command = (
-        f"kafka-configs.sh --bootstrap-server {patient.server} --alter --entity-type topics --entity-name {one.name} "
+        f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.name} "
         f"--add-config {_MIN_ISR}={max(1, min(len(row.replica_nodes) for row in short) - 1)}"
     )
     if hopeless:
@@ -145,8 +145,8 @@ def _not_writable(
     return [problem(_CHECK, f"{text}: nothing can be written; start {_brokers(_absent(short))}")]
 
 
-async def _least_in_sync(patient: Patient, topic: str) -> int:
-    found = await configs.describe(patient.router, Resource.TOPIC, topic, keys=[_MIN_ISR])
+async def _least_in_sync(info: ClusterInfo, topic: str) -> int:
+    found = await configs.describe(info.router, ConfigResource.TOPIC, topic, keys=[_MIN_ISR])
     return next((int(one.value or 1) for one in found), 1)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.terminal.suggestion import did_you_mean
-from kshare.net.permissions import Resource, Right, grant, principal
+from kshare.net.permissions import ResourceKind, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeGroupsRequest, FindCoordinatorRequest, MetadataRequest
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
@@ -20,27 +20,27 @@ _OF_MISSING_GROUPS_TOO = 5
 """In later versions of the request a group that doesn't exist yet is an error."""
 
 
-async def rights(patient: Patient) -> AsyncIterator[Finding]:
+async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     """What members need of their group and topics. Read implies Describe."""
-    if not patient.groups and not patient.topics:
+    if not info.groups and not info.topics:
         yield unknown(
             _CHECK, "name a group and its topics, and it is checked whether this user may consume them"
         )
         return
-    for group in patient.groups:
-        yield _judge(patient, "group", group, await _on_group(patient, group))
-    for topic in patient.topics:
-        found = await _topic(patient, topic)
+    for group in info.groups:
+        yield _judge(info, "group", group, await _on_group(info, group))
+    for topic in info.topics:
+        found = await _topic(info, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            command = f"kshare topics create {topic} --bootstrap-server {patient.server}"
-            known = [one.name or "" for one in (await patient.router.metadata(None)).topics]
+            command = f"kshare topics create {topic} --bootstrap-server {info.server}"
+            known = [one.name or "" for one in (await info.router.metadata(None)).topics]
             yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
         else:
-            yield _judge(patient, "topic", topic, _on_topic(found))
+            yield _judge(info, "topic", topic, _on_topic(found))
 
 
-def _judge(patient: Patient, resource: Resource, name: str, allowed: int | None) -> Finding:
-    settings = patient.pool.settings
+def _judge(info: ClusterInfo, resource: ResourceKind, name: str, allowed: int | None) -> CheckResult:
+    settings = info.pool.settings
     if allowed is None:
         return ok(_CHECK, f"{resource} {name}: the brokers have no access rules")
     if allowed & 1 << _BITS["Read"]:
@@ -52,25 +52,25 @@ def _judge(patient: Patient, resource: Resource, name: str, allowed: int | None)
     )
 
 
-async def _on_group(patient: Patient, group: str) -> int | None:
+async def _on_group(info: ClusterInfo, group: str) -> int | None:
     """A set of bits; None where the brokers don't ask anybody."""
-    found = await patient.pool.ask(None, FindCoordinatorRequest(coordinator_keys=[group]))
+    found = await info.pool.ask(None, FindCoordinatorRequest(coordinator_keys=[group]))
     coordinator = found.coordinators[0]
     if coordinator.error_code:
         return _refused(coordinator.error_code)
-    patient.pool.learn({coordinator.node_id: (coordinator.host, coordinator.port, None)})
+    info.pool.learn({coordinator.node_id: (coordinator.host, coordinator.port, None)})
     request = DescribeGroupsRequest([group], include_authorized_operations=True)
-    answer = await patient.pool.ask(coordinator.node_id, request, version=_OF_MISSING_GROUPS_TOO)
+    answer = await info.pool.ask(coordinator.node_id, request, version=_OF_MISSING_GROUPS_TOO)
     if answer.groups[0].error_code:
         return _refused(answer.groups[0].error_code)
     return _bits(answer.groups[0].authorized_operations)
 
 
-async def _topic(patient: Patient, topic: str) -> MetadataResponseTopic:
+async def _topic(info: ClusterInfo, topic: str) -> MetadataResponseTopic:
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic)], False, include_topic_authorized_operations=True
     )
-    return (await patient.pool.ask(None, request)).topics[0]
+    return (await info.pool.ask(None, request)).topics[0]
 
 
 def _on_topic(found: MetadataResponseTopic) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.doctor.checks.cluster_info import Patient
-from kshare.cli.doctor.checks.finding import Finding, ok, problem, unknown, warning
+from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown, warning
+from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.net.connection import Connection
 from kshare.net.share_groups import FEATURE
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest
@@ -22,10 +22,10 @@ _DEADLOCK = (
 )
 
 
-async def known(patient: Patient) -> AsyncIterator[Finding]:
+async def known(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     """Every broker must know the requests, or partitions that it leads can't be read."""
     versions: dict[int, int] = {}
-    for node, connection in patient.connections.items():
+    for node, connection in info.connections.items():
         missing = [one.NAME.removesuffix("Request") for one in _NEEDED if not connection.supports(one)]
         if missing:
             yield problem(
@@ -43,7 +43,7 @@ async def known(patient: Patient) -> AsyncIterator[Finding]:
         )
     elif old:
         yield warning(_CHECK, f"{_brokers(old)} Kafka 4.1: {_DEADLOCK}")
-    if doubtful := [str(node) for node in versions if _runs_4_2(patient.connections[node])]:
+    if doubtful := [str(node) for node in versions if _runs_4_2(info.connections[node])]:
         yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, of which release isn't told: {_DEADLOCK}")
 
 
@@ -55,8 +55,8 @@ def _brokers(nodes: list[str]) -> str:
     return f"broker {nodes[0]} runs" if len(nodes) == 1 else f"brokers {', '.join(nodes)} run"
 
 
-async def switched_on(patient: Patient) -> AsyncIterator[Finding]:
-    for connection in patient.connections.values():
+async def switched_on(info: ClusterInfo) -> AsyncIterator[CheckResult]:
+    for connection in info.connections.values():
         versions = connection.versions
         level, possible = versions.features.get(FEATURE, 0), versions.possible_features.get(FEATURE, 0)
         if level >= 1:
@@ -65,7 +65,7 @@ async def switched_on(patient: Patient) -> AsyncIterator[Finding]:
             yield problem(
                 _CHECK,
                 f"{FEATURE} is 0: share groups are switched off, as they are in Kafka 4.1 unless asked for",
-                f"kafka-features.sh --bootstrap-server {patient.server} upgrade --feature {FEATURE}=1",
+                f"kafka-features.sh --bootstrap-server {info.server} upgrade --feature {FEATURE}=1",
             )
         else:
             yield problem(_CHECK, f"the brokers can't run {FEATURE}=1: upgrade them to Kafka 4.1 or newer")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from kshare.dissect import Dissection, Span, dissect_versioned
+from kshare.dissect import ByteSpan, Dissection, dissect_versioned
 from kshare.dissect.fields import index
 from kshare.dissect.table import message
 
@@ -24,7 +24,7 @@ def explain_records(reading: Dissection) -> None:
             waiting.append(span.inflated.root)
 
 
-def _explain(record: Span) -> None:
+def _explain(record: ByteSpan) -> None:
     key, value = (_content(record, name) for name in ("key", "value"))
     name = _keys().get(int.from_bytes(key.raw[:2], "big")) if key else None
     if key is None or name is None:
@@ -38,7 +38,7 @@ def _explain(record: Span) -> None:
         _hang(value, inner_value)
 
 
-def _content(record: Span, name: str) -> Span | None:
+def _content(record: ByteSpan, name: str) -> ByteSpan | None:
     """The bytes themselves, without their length; None for null and for nothing."""
     for part in record.parts:
         if part.name == name and part.kind == "bytes":
@@ -46,7 +46,7 @@ def _content(record: Span, name: str) -> Span | None:
     return None
 
 
-def _hang(span: Span, inner: Dissection) -> None:
+def _hang(span: ByteSpan, inner: Dissection) -> None:
     for _, part in inner.root.walk():
         part.path = f"{span.path}.{part.path}" if part.path else span.path
     span.note = inner.message

@@ -5,7 +5,7 @@ Decides which fields hold secrets. A message that carries some and breaks is hid
 
 from __future__ import annotations
 
-from kshare.dissect import Dissection, Span
+from kshare.dissect import ByteSpan, Dissection
 from kshare.dissect.fields import index
 
 _SECRETS = {
@@ -29,6 +29,6 @@ def mask(dissection: Dissection, data: bytearray) -> None:
             _hide(span, data)
 
 
-def _hide(span: Span, data: bytearray) -> None:
+def _hide(span: ByteSpan, data: bytearray) -> None:
     data[span.offset : span.end] = b"*" * span.length
     span.note = _NOTE if span.kind != "unread" else f"{span.note} ({_NOTE})"

@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
-from kshare.cli.terminal.dissection.value_text import about, style_of, value_text
+from kshare.cli.terminal.dissection.value_text import note_or_problem, style_of, value_text
 from kshare.cli.terminal.screen import Screen
-from kshare.dissect import Span
+from kshare.dissect import ByteSpan
 
 _FRAMING = ("length", "count", "presence")
 _RANGE_WIDTH = 11
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _OffsetBase:
     """Where a span's offsets count from: the input, or what compressed bytes unpacked to."""
 
     start: int
     width: int
     is_unpacked: bool = False
 
-    def range(self, span: Span) -> str:
+    def range(self, span: ByteSpan) -> str:
         first = self.start + span.offset
         sign = "+" if self.is_unpacked else ""
         if span.length < 2:
@@ -33,13 +33,13 @@ class _Place:
         return f"{sign}{first}-{first + span.length - 1}"
 
 
-def draw_tree(screen: Screen, span: Span, start: int) -> None:
+def draw_tree(screen: Screen, span: ByteSpan, start: int) -> None:
     last = str(start + span.end)
-    for depth, one, place in _lines(span, 0, _Place(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
+    for depth, one, place in _lines(span, 0, _OffsetBase(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
         _draw(screen, one, depth, place)
 
 
-def _lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, Span, _Place]]:
+def _lines(span: ByteSpan, depth: int, place: _OffsetBase) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
     """Spans that get a line."""
     if span.kind == "tags" and span.is_complete and len(span.parts) == 1:
         return
@@ -57,13 +57,17 @@ def _lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, Span, _
         yield from _inner_lines(span, depth, place)
 
 
-def _inner_lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, Span, _Place]]:
+def _inner_lines(
+    span: ByteSpan, depth: int, place: _OffsetBase
+) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
     """What was unpacked, or was read out of a record's key or value."""
     if span.inflated is None:
         return
     is_stored_plain = span.kind == "bytes"
     inner = (
-        replace(place, start=place.start + span.offset) if is_stored_plain else _Place(0, place.width, True)
+        replace(place, start=place.start + span.offset)
+        if is_stored_plain
+        else _OffsetBase(0, place.width, True)
     )
     for part in span.inflated.root.parts:
         is_body = part.path == span.path
@@ -71,7 +75,7 @@ def _inner_lines(span: Span, depth: int, place: _Place) -> Iterator[tuple[int, S
             yield from _lines(one, depth, inner)
 
 
-def _draw(screen: Screen, span: Span, depth: int, place: _Place) -> None:
+def _draw(screen: Screen, span: ByteSpan, depth: int, place: _OffsetBase) -> None:
     inner = _content(span)
     name = span.name or span.kind
     parts = [(place.range(span).ljust(place.width), FAINT), ("  " * depth, ""), (name, NAME)]
@@ -81,12 +85,12 @@ def _draw(screen: Screen, span: Span, depth: int, place: _Place) -> None:
         parts += [(f" {'null' if span.value is None else f'({span.value})'}", FAINT)]
     elif span.kind not in (name, "unread"):
         parts += [(f" {span.kind}", FAINT)]
-    if note := about(span) or about(inner):
+    if note := note_or_problem(span) or note_or_problem(inner):
         parts += [("  ", ""), (note, PROBLEM if span.problem or span.kind == "unread" else NOTE)]
     screen.line(*parts)
 
 
-def _content(span: Span) -> Span:
+def _content(span: ByteSpan) -> ByteSpan:
     """Strings and bytes with a length: the part that is not the length."""
     for part in span.parts:
         if part.path == span.path and not part.parts:
@@ -94,7 +98,7 @@ def _content(span: Span) -> Span:
     return span
 
 
-def _has_value(span: Span) -> bool:
+def _has_value(span: ByteSpan) -> bool:
     if span.kind == "unread" or not span.is_complete:
         return False
     return not span.parts or span.kind in ("string", "bytes") or (span.kind == "records" and not span.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kshare.cli.terminal.colours import FAINT, PROBLEM
-from kshare.dissect import Span
+from kshare.dissect import ByteSpan
 
 _STYLES = {
     "string": "green",
@@ -23,11 +23,11 @@ _STYLES = {
 _PREVIEW = 24
 
 
-def style_of(span: Span) -> str:
+def style_of(span: ByteSpan) -> str:
     return PROBLEM if span.problem else _STYLES.get(span.kind, "cyan")
 
 
-def value_text(span: Span) -> str:
+def value_text(span: ByteSpan) -> str:
     """On one line. Bytes are text if they read as text, else hex, and only their beginning if they are many."""
     value = span.value
     if isinstance(value, memoryview):
@@ -37,7 +37,7 @@ def value_text(span: Span) -> str:
     return json.dumps(value)
 
 
-def about(span: Span) -> str:
+def note_or_problem(span: ByteSpan) -> str:
     """The note or the problem, whichever there is."""
     return span.problem or span.note
 

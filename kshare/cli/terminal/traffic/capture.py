@@ -9,19 +9,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kshare.capture import CaptureReader, Closed, Lost, Streams, UnreadPacketError, segment_of
-from kshare.capture.link import Event
+from kshare.capture import CaptureReader, Closed, MissingBytes, Streams, UnreadPacketError, segment_of
 from kshare.capture.packet import Packet
+from kshare.capture.tcp_connection import TcpEvent
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.traffic.captured_connection import CapturedTalk, Kind, Servers
-from kshare.cli.terminal.traffic.view import Show, TrafficView
+from kshare.cli.terminal.traffic.captured_connection import CapturedExchanges, ConnectionKind, KnownServers
+from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.terminal.wording import counted_large
 from kshare.errors import CaptureError
-from kshare.traffic import Exchange, Watch
+from kshare.traffic import Exchange, TrafficAnalyzer
 
 
-def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: Show) -> None:
+def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: TrafficOptions) -> None:
     screen = Screen()
     traffic = CapturedTraffic(TrafficView(screen, show), ports)
     reader = CaptureReader()
@@ -48,11 +48,11 @@ class CapturedTraffic:
         self.packets = 0
         self._view = view
         self._ports = frozenset(ports)
-        self._servers = Servers(self._ports)
-        self._watch = Watch()
+        self._servers = KnownServers(self._ports)
+        self._watch = TrafficAnalyzer()
         self._streams = Streams()
-        self._talks: dict[int, CapturedTalk] = {}
-        self._kinds: Counter[Kind] = Counter()
+        self._captured: dict[int, CapturedExchanges] = {}
+        self._kinds: Counter[ConnectionKind] = Counter()
         self._unread: Counter[str] = Counter()
         self._lost_bytes = 0
         self._unanswered = 0
@@ -85,31 +85,31 @@ class CapturedTraffic:
         self._view.unnamed()
         screen.done()
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: TcpEvent) -> None:
         number = event.link.number
         if isinstance(event, Closed):
-            self._close(self._talks.pop(number, None), event)
+            self._close(self._captured.pop(number, None), event)
             return
-        talk = self._talks.get(number)
-        if talk is None:
-            talk = self._talks[number] = CapturedTalk(event.link, self._servers)
-        if isinstance(event, Lost):
+        captured = self._captured.get(number)
+        if captured is None:
+            captured = self._captured[number] = CapturedExchanges(event.link, self._servers)
+        if isinstance(event, MissingBytes):
             self._lost_bytes += event.size
-            self._watch.hole(number)
-        if done := talk.hear(event):
+            self._watch.missing_bytes(number)
+        if done := captured.hear(event):
             self._show(done)
 
-    def _close(self, talk: CapturedTalk | None, event: Closed) -> None:
-        if talk is None:
+    def _close(self, captured: CapturedExchanges | None, event: Closed) -> None:
+        if captured is None:
             return
-        self._kinds[talk.kind] += 1
-        left = talk.end(event.time)
+        self._kinds[captured.kind] += 1
+        left = captured.end(event.time)
         if event.is_cut:
             self._unanswered += len(left)
             return
         self._show(left)
-        if talk.connection:
-            self._view.findings(self._watch.connection_closed(talk.connection, event.time))
+        if captured.connection:
+            self._view.findings(self._watch.connection_closed(captured.connection, event.time))
 
     def _show(self, exchanges: list[Exchange]) -> None:
         for exchange in exchanges:
@@ -120,7 +120,7 @@ class CapturedTraffic:
             "type": "capture",
             "packets": self.packets,
             "unread": dict(self._unread),
-            "connections": {kind.name.lower(): self._kinds[kind] for kind in Kind},
+            "connections": {kind.name.lower(): self._kinds[kind] for kind in ConnectionKind},
             "lostBytes": self._lost_bytes,
             "unanswered": self._unanswered,
         }
@@ -130,10 +130,10 @@ class CapturedTraffic:
         for reason, count in self._unread.items():
             yield f"{counted_large(count, 'packet')} could not be read: {reason}"
         kinds = self._kinds
-        if count := kinds[Kind.ENCRYPTED]:
+        if count := kinds[ConnectionKind.ENCRYPTED]:
             encrypted = counted_large(count, "connection")
             yield f"{encrypted} encrypted (TLS): nothing of it can be read; kshare trace can do TLS"
-        if count := kinds[Kind.FOREIGN] + kinds[Kind.UNCLEAR]:
+        if count := kinds[ConnectionKind.FOREIGN] + kinds[ConnectionKind.UNCLEAR]:
             yield f"{counted_large(count, 'connection')} without anything of Kafka's"
         if self._lost_bytes:
             yield f"{self._lost_bytes:,} bytes are missing in the capture: what they belong to isn't shown"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum, auto
 
-from kshare.capture import Data, Link, Lost
-from kshare.traffic import Connection, Conversation, Exchange
-from kshare.traffic.sides import begins_with_request, is_tls
+from kshare.capture import MissingBytes, ReceivedBytes, TcpConnection
+from kshare.traffic import Connection, Exchange, ExchangeDecoder
+from kshare.traffic.client_side import begins_with_request, is_tls
 
 _MOST_WAITING = 64
 """Events that are kept until it is clear who the client is."""
@@ -19,21 +19,21 @@ _FIRST_FREE_PORT = 32_768
 """From here on systems choose ports for clients."""
 
 
-class Kind(Enum):
+class ConnectionKind(Enum):
     UNCLEAR = auto()
     KAFKA = auto()
     ENCRYPTED = auto()
     FOREIGN = auto()
 
 
-class Servers:
+class KnownServers:
     """Addresses and ports at which somebody was seen, or is said, to answer."""
 
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = ports
         self._names: set[str] = set()
 
-    def side(self, link: Link) -> int | None:
+    def side(self, link: TcpConnection) -> int | None:
         for side in (0, 1):
             if link.name(side) in self._names or _port(link, side) in self._ports:
                 return side
@@ -43,19 +43,19 @@ class Servers:
         self._names.add(name)
 
 
-class CapturedTalk:
-    def __init__(self, link: Link, servers: Servers) -> None:
-        self.kind = Kind.UNCLEAR
+class CapturedExchanges:
+    def __init__(self, link: TcpConnection, servers: KnownServers) -> None:
+        self.kind = ConnectionKind.UNCLEAR
         self.connection: Connection | None = None
         self._link = link
         self._servers = servers
         self._client = link.opener
-        self._waiting: list[Data | Lost] = []
-        self._conversation: Conversation | None = None
+        self._waiting: list[ReceivedBytes | MissingBytes] = []
+        self._conversation: ExchangeDecoder | None = None
 
-    def hear(self, event: Data | Lost) -> list[Exchange]:
+    def hear(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
         """The exchanges that this completes."""
-        if self.kind in (Kind.ENCRYPTED, Kind.FOREIGN):
+        if self.kind in (ConnectionKind.ENCRYPTED, ConnectionKind.FOREIGN):
             return []
         if self._conversation is not None:
             return self._say(event)
@@ -68,10 +68,12 @@ class CapturedTalk:
 
     def end(self, time: float) -> list[Exchange]:
         """What was never answered."""
-        return self._conversation.end(time) if self._conversation and self.kind is Kind.KAFKA else []
+        return (
+            self._conversation.end(time) if self._conversation and self.kind is ConnectionKind.KAFKA else []
+        )
 
-    def _is_client_clear(self, event: Data | Lost) -> bool:
-        if self._client is None and isinstance(event, Data) and begins_with_request(event.data):
+    def _is_client_clear(self, event: ReceivedBytes | MissingBytes) -> bool:
+        if self._client is None and isinstance(event, ReceivedBytes) and begins_with_request(event.data):
             self._client = event.side
         if self._client is None and (server := self._servers.side(self._link)) is not None:
             self._client = 1 - server
@@ -88,30 +90,30 @@ class CapturedTalk:
     def _begin(self) -> None:
         assert self._client is not None, "it is clear"
         names = self._link.name(self._client), self._link.name(1 - self._client)
-        self._conversation = Conversation(
+        self._conversation = ExchangeDecoder(
             Connection(self._link.number, *names), is_joined_late=self._link.opener is None
         )
         self._servers.learn(names[1])
 
-    def _say(self, event: Data | Lost) -> list[Exchange]:
+    def _say(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
         talk = self._conversation
         assert talk is not None, "it was begun"
         is_client = event.side == self._client
-        if isinstance(event, Lost):
+        if isinstance(event, MissingBytes):
             (talk.client_lost if is_client else talk.server_lost)(event.time)
             return []
-        if self.kind is Kind.UNCLEAR and is_tls(event.data):
-            self.kind = Kind.ENCRYPTED
+        if self.kind is ConnectionKind.UNCLEAR and is_tls(event.data):
+            self.kind = ConnectionKind.ENCRYPTED
             return []
         done = (talk.client_sends if is_client else talk.server_sends)(event.data, event.time)
         if talk.is_kafka is False:
-            self.kind = Kind.FOREIGN
+            self.kind = ConnectionKind.FOREIGN
             return []
         if talk.is_kafka:
-            self.kind = Kind.KAFKA
+            self.kind = ConnectionKind.KAFKA
             self.connection = talk.connection
         return done
 
 
-def _port(link: Link, side: int) -> int:
+def _port(link: TcpConnection, side: int) -> int:
     return int(link.name(side).rpartition(":")[2])

@@ -9,7 +9,7 @@ import typer
 from kshare.cli.terminal.dissection.names import api_key, api_names
 
 if TYPE_CHECKING:
-    from kshare.cli.terminal.traffic.view import Show
+    from kshare.cli.terminal.traffic.view import TrafficOptions
 
 
 def error_names(incomplete: str) -> list[str]:
@@ -52,7 +52,7 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON ob
 Lint: TypeAlias = Annotated[bool, typer.Option("--lint", help="Show only linter findings and the summary.")]
 
 
-def make_show(
+def traffic_options(
     apis: list[str] | None,
     topics: list[str] | None,
     groups: list[str] | None,
@@ -60,9 +60,9 @@ def make_show(
     is_verbose: bool,
     is_json: bool,
     only_findings: bool,
-) -> Show:
+) -> TrafficOptions:
     """Rejects names that can't occur, which would silently match nothing."""
-    from kshare.cli.terminal.traffic.view import Show
+    from kshare.cli.terminal.traffic.view import TrafficOptions
     from kshare.traffic import Filter
 
     for name in errors or ():
@@ -74,4 +74,4 @@ def make_show(
         tuple(groups or ()),
         tuple(errors or ()),
     )
-    return Show(wanted, is_json, is_verbose, only_findings)
+    return TrafficOptions(wanted, is_json, is_verbose, only_findings)

@@ -10,12 +10,12 @@ from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show
 from kshare.cli.terminal.wording import counted_large
-from kshare.traffic import Finding, Level
-from kshare.traffic.forms import finding_form
+from kshare.traffic import Finding, Severity
+from kshare.traffic.exchange_text import duration_text
 from kshare.traffic.rules import RULES
-from kshare.traffic.summary import ApiSums, MemberSums, Summary
-from kshare.traffic.turns import RENEW, TYPE_NAMES
-from kshare.traffic.views import duration_text
+from kshare.traffic.share_exchange import RENEW, TYPE_NAMES
+from kshare.traffic.summary import ApiTotals, MemberTotals, Summary
+from kshare.traffic.traffic_json import finding_json
 
 _ABOUT = {rule.name: rule.about for rule in RULES}
 _WIDEST = 100
@@ -60,11 +60,11 @@ def summary_form(summary: Summary) -> dict[str, Any]:
             for one in summary.apis
         ],
         "members": [{_camel(name): value for name, value in asdict(one).items()} for one in summary.members],
-        "findings": [finding_form(one) for one in summary.findings],
+        "findings": [finding_json(one) for one in summary.findings],
     }
 
 
-def _show_member(screen: Screen, member: MemberSums) -> None:
+def _show_member(screen: Screen, member: MemberTotals) -> None:
     screen.line(
         (member.client_id or "a client without a name", NAME), (f" of {member.group} ({member.member})", "")
     )
@@ -95,7 +95,7 @@ def _show_member(screen: Screen, member: MemberSums) -> None:
     screen.line(("", ""))
 
 
-def _api_row(one: ApiSums) -> tuple[object, ...]:
+def _api_row(one: ApiTotals) -> tuple[object, ...]:
     times = [
         one.times.quantile(0.5),
         one.times.quantile(0.99),
@@ -115,12 +115,12 @@ def _show_findings(screen: Screen, findings: list[Finding]) -> None:
         screen.line(("the linter has nothing to say", FAINT))
         return
     by_rule: dict[str, list[Finding]] = {}
-    for one in sorted(findings, key=lambda one: (one.level is not Level.FORBIDDEN, -one.count)):
+    for one in sorted(findings, key=lambda one: (one.level is not Severity.PROTOCOL_ERROR, -one.count)):
         by_rule.setdefault(one.rule, []).append(one)
     for rule, found in by_rule.items():
         level = found[0].level
         count = sum(one.count for one in found)
-        style = PROBLEM if level is Level.FORBIDDEN else "bold yellow"
+        style = PROBLEM if level is Severity.PROTOCOL_ERROR else "bold yellow"
         screen.line((f"{rule}", style), (f"  {level.value}, {counted_large(count, 'time')}", FAINT))
         for who in dict.fromkeys(f"{one.client_id or '?'} of {one.group}" for one in found):
             first = next(one for one in found if f"{one.client_id or '?'} of {one.group}" == who)

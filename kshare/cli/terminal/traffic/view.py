@@ -21,12 +21,12 @@ from kshare.cli.terminal.dissection.tree_view import draw_tree
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.traffic.summary import show_summary, summary_form
 from kshare.cli.terminal.wording import counted_large
-from kshare.dissect import Dissection, as_json, dissect_request, dissect_response
+from kshare.dissect import Dissection, dissect_request, dissect_response, dissection_json
 from kshare.protocol.json_form import uuid_text
-from kshare.traffic import Exchange, Filter, Finding, Level, Sight
-from kshare.traffic.forms import exchange_form, finding_form
+from kshare.traffic import AnalyzedExchange, Exchange, Filter, Finding, Severity
 from kshare.traffic.names import Names
 from kshare.traffic.summary import Summary
+from kshare.traffic.traffic_json import exchange_json, finding_json
 
 _STYLES = {
     "plain": "",
@@ -36,7 +36,7 @@ _STYLES = {
     "acknowledged": "green",
     "error": PROBLEM,
 }
-_LEVELS = {Level.FORBIDDEN: PROBLEM, Level.HARMFUL: "bold yellow"}
+_LEVELS = {Severity.PROTOCOL_ERROR: PROBLEM, Severity.HARMFUL: "bold yellow"}
 _SHORT_ID = 8
 _BETWEEN = ("  ", "")
 _INDENT = " " * 13
@@ -44,7 +44,7 @@ _DATE = len("2026-11-21 ")
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class TrafficOptions:
     """What is wanted."""
 
     filter: Filter = field(default_factory=Filter)
@@ -54,7 +54,7 @@ class Show:
 
 
 class TrafficView:
-    def __init__(self, screen: Screen, show: Show) -> None:
+    def __init__(self, screen: Screen, show: TrafficOptions) -> None:
         self._screen = screen
         self._show = show
         self._unnamed: Counter[bytes] = Counter()
@@ -70,23 +70,23 @@ class TrafficView:
             self._screen.line(("Ctrl-C ends it with a summary", FAINT))
         self._screen.done()
 
-    def show(self, sight: Sight) -> None:
+    def show(self, analyzed: AnalyzedExchange) -> None:
         show = self._show
         if not show.only_findings:
-            self._choose(sight)
-        if sight.findings:
-            self.findings(sight.findings)
+            self._choose(analyzed)
+        if analyzed.findings:
+            self.findings(analyzed.findings)
 
-    def _choose(self, sight: Sight) -> None:
+    def _choose(self, analyzed: AnalyzedExchange) -> None:
         show = self._show
-        if show.filter.wants(sight.exchange, sight.told, sight.names):
+        if show.filter.wants(analyzed.exchange, analyzed.mentioned, analyzed.names):
             if show.is_json:
-                self._write_json(sight)
+                self._write_json(analyzed)
             else:
-                self._draw(sight)
-        elif unnamed := show.filter.unnamed(sight.exchange, sight.told, sight.names):
+                self._draw(analyzed)
+        elif unnamed := show.filter.unnamed(analyzed.exchange, analyzed.mentioned, analyzed.names):
             self._unnamed.update(unnamed)
-            self._names = sight.names
+            self._names = analyzed.names
 
     def flush(self) -> None:
         """All that was shown so far is sent to whoever watches."""
@@ -95,7 +95,7 @@ class TrafficView:
     def findings(self, findings: Iterable[Finding]) -> None:
         for one in findings:
             if self._show.is_json:
-                self._json(finding_form(one))
+                self._json(finding_json(one))
             else:
                 self._line(*_finding_parts(one))
 
@@ -112,9 +112,9 @@ class TrafficView:
         if self._names is None:
             return
         wanted = self._show.filter.topics
-        told = {topic_id: self._names.name(topic_id) for topic_id in self._unnamed}
+        mentioned = {topic_id: self._names.name(topic_id) for topic_id in self._unnamed}
         for topic_id, count in self._unnamed.most_common():
-            name, uuid = told[topic_id], uuid_text(topic_id)
+            name, uuid = mentioned[topic_id], uuid_text(topic_id)
             exchanges = counted_large(count, "exchange")
             if name is None:
                 text = f"{exchanges} of topic id {uuid} not shown: nothing that was seen says its name"
@@ -133,9 +133,9 @@ class TrafficView:
 
     # --- one exchange
 
-    def _draw(self, sight: Sight) -> None:
-        exchange = sight.exchange
-        parts = sight.line
+    def _draw(self, analyzed: AnalyzedExchange) -> None:
+        exchange = analyzed.exchange
+        parts = analyzed.line
         if not self._screen.is_plain:
             parts = [(text, _STYLES[kind]) for text, kind in parts]
         self._line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
@@ -148,11 +148,11 @@ class TrafficView:
             self._screen.line((f"{side}  {reading.root.length} bytes", FAINT))
             draw_tree(self._screen, reading.root, 0)
 
-    def _write_json(self, sight: Sight) -> None:
-        form = exchange_form(sight.exchange, sight.turn, sight.told, sight.names)
+    def _write_json(self, analyzed: AnalyzedExchange) -> None:
+        form = exchange_json(analyzed.exchange, analyzed.share, analyzed.mentioned, analyzed.names)
         if self._show.is_verbose:
-            for side, reading in _readings(sight.exchange).items():
-                form[side] = as_json(reading)
+            for side, reading in _readings(analyzed.exchange).items():
+                form[side] = dissection_json(reading)
         self._json(form)
 
     def _line(self, *parts: Part) -> None:

@@ -1,0 +1,151 @@
+"""Kafka's ACLs, as far as share groups and related requests need them.
+
+Nobody is asked unless the broker's setting `authorizer.class.name` says so. Then what no rule allows is refused, a rule
+that denies wins over those that allow, and `super.users` may do everything. Checked are the APIs of share groups, what
+finds and describes topics and coordinators, and Produce; administrators are trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kshare.broker.configs import Configs
+from kshare.broker.signals import Signal
+from kshare.protocol.error_codes import ErrorCode
+
+_ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
+_DENY, _ALLOW = 2, 3
+_EVERYBODY, _EVERYTHING = "User:*", "*"
+
+
+class Operation(IntEnum):
+    """By Kafka's numbers."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+
+
+class AclResource(IntEnum):
+    """What rights are about, by Kafka's numbers."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+
+    @property
+    def refusal(self) -> ErrorCode:
+        return ErrorCode[f"{self.name}_AUTHORIZATION_FAILED"]
+
+
+CLUSTER_NAME = "kafka-cluster"
+_IMPLY_DESCRIBE = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
+
+
+@dataclass(slots=True, frozen=True)
+class AclRule:
+    """In the order and the numbers of Kafka's messages."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+    def is_about(self, principal: str, host: str, on: int, name: str) -> bool:
+        return (
+            self.resource_type == on
+            and self.principal in (principal, _EVERYBODY)
+            and self.host in (host, _EVERYTHING)
+            and self._covers(name)
+        )
+
+    def _covers(self, name: str) -> bool:
+        if self.pattern_type == _PREFIXED:
+            return name.startswith(self.resource_name)
+        return self.resource_name in (name, _EVERYTHING)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it may be made."""
+        is_known = self.pattern_type in (_LITERAL, _PREFIXED) and self.permission_type in (_DENY, _ALLOW)
+        return is_known and self.principal.startswith("User:") and bool(self.resource_name)
+
+
+@dataclass(slots=True, frozen=True)
+class AclFilter:
+    """Like a rule; None and the numbers for "any" leave something open."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+    def fits(self, rule: AclRule) -> bool:
+        return (
+            self.resource_type in (_ANY, rule.resource_type)
+            and self._fits_name(rule)
+            and self.principal in (None, rule.principal)
+            and self.host in (None, rule.host)
+            and self.operation in (_ANY, rule.operation)
+            and self.permission_type in (_ANY, rule.permission_type)
+        )
+
+    def _fits_name(self, rule: AclRule) -> bool:
+        if self.resource_name is None:
+            return self.pattern_type in (_ANY, _MATCH, rule.pattern_type)
+        if self.pattern_type == _MATCH:
+            return rule._covers(self.resource_name)
+        return self.pattern_type in (_ANY, rule.pattern_type) and self.resource_name == rule.resource_name
+
+
+class Authorizer:
+    """All rules. `changed` fires after every change."""
+
+    def __init__(self, configs: Configs) -> None:
+        self._configs = configs
+        self.rules: dict[AclRule, None] = {}
+        self.changed = Signal()
+
+    def add(self, rule: AclRule) -> None:
+        self.rules[rule] = None
+        self.changed.fire()
+
+    def remove(self, chosen: AclFilter) -> list[AclRule]:
+        """What was removed."""
+        gone = self.chosen(chosen)
+        for rule in gone:
+            del self.rules[rule]
+        if gone:
+            self.changed.fire()
+        return gone
+
+    def chosen(self, chosen: AclFilter) -> list[AclRule]:
+        return [rule for rule in self.rules if chosen.fits(rule)]
+
+    @property
+    def is_enforced(self) -> bool:
+        return bool(self._configs.broker("authorizer.class.name"))
+
+    def is_authorized(
+        self, principal: str, host: str, operation: Operation, on: AclResource, name: str
+    ) -> bool:
+        if not self.is_enforced or principal in self._configs.broker("super.users").split(";"):
+            return True
+        enough = {Operation.ALL, operation}
+        about = [rule for rule in self.rules if rule.is_about(principal, host, on, name)]
+        if any(rule.permission_type == _DENY and rule.operation in enough for rule in about):
+            return False
+        if operation is Operation.DESCRIBE:
+            enough.update(_IMPLY_DESCRIBE)
+        return any(rule.permission_type == _ALLOW and rule.operation in enough for rule in about)

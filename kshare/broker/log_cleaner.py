@@ -1,0 +1,141 @@
+"""Periodic log cleanup: retention and compaction.
+
+Decides what is too old, too much or superseded. Kafka works on segments; here a batch is one, and the newest batch is
+the active segment, which stays as it is. Internal topics are left to those who write them.
+"""
+
+from __future__ import annotations
+
+from kshare.broker.clock import Clock
+from kshare.broker.cluster import Cluster, Partition
+from kshare.broker.configs import Configs
+from kshare.broker.log import PartitionLog, StoredBatch
+from kshare.protocol.record_builder import BatchBuilder
+from kshare.protocol.records import Batch
+
+EVERY_MS = 250
+
+
+class LogCleaner:
+    """Looks after all logs, again and again."""
+
+    def __init__(self, clock: Clock, cluster: Cluster, configs: Configs) -> None:
+        self._clock = clock
+        self._cluster = cluster
+        self._configs = configs
+        self._compacted: dict[PartitionLog, int] = {}
+        """Up to which offset each log was looked through."""
+        clock.after(EVERY_MS, self._look)
+
+    def _look(self) -> None:
+        self._clock.after(EVERY_MS, self._look)
+        now = self._clock.now()
+        for topic in self._cluster.topics.values():
+            if topic.is_internal:
+                continue
+            policy = self._configs.topic(topic.name, "cleanup.policy")
+            for partition in topic.partitions:
+                if "delete" in policy:
+                    self._retain(partition, now)
+                if "compact" in policy:
+                    self._compact(partition, now)
+
+    def _retain(self, partition: Partition, now: int) -> None:
+        log, name = partition.log, partition.topic.name
+        start = log.start_offset
+        longest = self._configs.topic_number(name, "retention.ms")
+        largest = self._configs.topic_number(name, "retention.bytes")
+        left = log.size
+        for batch in log.batches_from(start):
+            is_old = 0 <= longest < now - batch.max_timestamp
+            is_too_much = 0 <= largest <= left - batch.size
+            if not is_old and not is_too_much:
+                break
+            left -= batch.size
+            start = batch.last_offset + 1
+        if start > log.start_offset:
+            log.delete_before(min(start, log.last_stable_offset))
+
+    def _compact(self, partition: Partition, now: int) -> None:
+        log, name = partition.log, partition.topic.name
+        if self._compacted.get(log) == log.end_offset:
+            return
+        rolled_after = self._configs.topic_number(name, "segment.ms")
+        batches = list(log.batches_from(log.start_offset))
+        eligible = [
+            batch
+            for batch in batches[:-1]
+            if batch.max_timestamp + rolled_after <= now and batch.last_offset < log.last_stable_offset
+        ]
+        if len(eligible) == len(batches) - 1:
+            self._compacted[log] = log.end_offset
+        forget_after = self._configs.topic_number(name, "delete.retention.ms")
+        kept = compacted(eligible, now - forget_after)
+        if kept is not None:
+            log.replace_batches(kept + batches[len(eligible) :])
+
+
+def compacted(batches: list[StoredBatch], tombstones_until: int) -> list[StoredBatch] | None:
+    """What is left when only the last record of each key stays; None if nothing is superseded.
+
+    Transactions and markers stay whole. A tombstone goes too once it is older than `tombstones_until`.
+    """
+    decoded = [(batch, batch.decode()) for batch in batches if not batch.is_transactional]
+    last: dict[bytes, int] = {}
+    for _, batch in decoded:
+        for record in batch:
+            last[bytes(record.key or b"")] = record.offset
+    changed = False
+    kept: list[StoredBatch] = []
+    for stored in batches:
+        if stored.is_transactional:
+            kept.append(stored)
+            continue
+        batch = stored.decode()
+        staying = [
+            record.offset
+            for record in batch
+            if last[bytes(record.key or b"")] == record.offset
+            and (record.value is not None or record.timestamp > tombstones_until)
+        ]
+        if len(staying) == batch.record_count:
+            kept.append(stored)
+            continue
+        changed = True
+        if staying:
+            kept.append(_with_only(stored, batch, set(staying)))
+    return kept if changed else None
+
+
+def _with_only(stored: StoredBatch, batch: Batch, offsets: set[int]) -> StoredBatch:
+    """The batch spans the same offsets, with these records alone."""
+    builder = BatchBuilder(
+        compression=batch.compression,
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        append_time=batch.max_timestamp if batch.has_append_time else None,
+    )
+    for record in batch:
+        if record.offset in offsets:
+            builder.append(
+                record.value,
+                timestamp=record.timestamp,
+                key=record.key,
+                headers=record.headers,
+                offset=record.offset,
+            )
+    data = bytes(builder.build(last_offset=batch.last_offset))
+    return StoredBatch(
+        stored.base_offset,
+        stored.last_offset,
+        stored.leader_epoch,
+        stored.max_timestamp,
+        stored.producer_id,
+        stored.producer_epoch,
+        stored.is_transactional,
+        stored.is_control,
+        data,
+    )

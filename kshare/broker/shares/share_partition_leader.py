@@ -1,0 +1,310 @@
+"""A share-partition at its leader: the pure state machine with its log, lock timer and durable state.
+
+Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
+or an old state, the share-partition is given up: whoever comes next loads it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kshare.broker.clock import Timer
+from kshare.broker.cluster import Partition
+from kshare.broker.log import StoredBatch
+from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.share_state import UNKNOWN_START, StateUpdate
+from kshare.broker.share_state.state_batches import StateBatch
+from kshare.broker.shares.acquiring import AcquiredRecords
+from kshare.broker.shares.delivery import AckType, GroupLimits, RecordState
+from kshare.broker.shares.offset_reset import initial_start_offset
+from kshare.broker.shares.share_context import ShareContext
+from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
+from kshare.broker.shares.share_partition import StateBatch as KnownBatch
+from kshare.broker.signals import WakeOne
+from kshare.protocol.error_codes import ErrorCode
+
+_AFTER_WRITE = {
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What the coordinator says to us → what members hear."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReadableBatches:
+    """What there is to hand out."""
+
+    batches: list[StoredBatch]
+    has_more: bool
+    """Whether the log goes on behind what was asked for."""
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionRecords:
+    """What one fetch gets of one partition."""
+
+    acquired: list[AcquiredRecords]
+    batches: list[StoredBatch]
+    has_skipped: bool = False
+    """Whether aborted records were in the way: what lies behind them wasn't looked at."""
+
+
+class SharePartitionLeader:
+    """Loaded when it is made; raises Refusal when that can't be done now."""
+
+    def __init__(
+        self,
+        group: str,
+        partition: Partition,
+        parts: ShareContext,
+        give_up: Callable[[SharePartitionLeader], None],
+    ) -> None:
+        self.group = group
+        self.partition = partition
+        self.available = WakeOne()
+        """Fires when there are records, for one waiting fetch after the other, and for all when this is given up."""
+        self._parts = parts
+        self._give_up = give_up
+        self._leader_epoch = partition.leader_epoch
+        self._timer: Timer | None = None
+        self._limits: tuple[int, GroupLimits] | None = None
+        """For which version of the configuration."""
+        self.key = (group, partition.topic.id, partition.index)
+        try:
+            known = parts.states.read(self.key, self._leader_epoch)
+        except RequestError as refusal:
+            raise _for_members(refusal) from None
+        self.state_epoch = known.state_epoch
+        start = known.start
+        if start == UNKNOWN_START:
+            start = initial_start_offset(parts.configs, group, partition.log, parts.clock.now())
+        self.shared = SharePartition(
+            max(start, 0), [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in known.batches]
+        )
+        partition.log.appended.listen(self.offer)
+
+    # --- what the group's configuration says now
+
+    @property
+    def limits(self) -> GroupLimits:
+        configs, group = self._parts.configs, self.group
+        if self._limits is None or self._limits[0] != configs.version:
+            limits = GroupLimits(
+                configs.group_number(group, "share.delivery.count.limit"),
+                configs.group_number(group, "share.record.lock.duration.ms"),
+                configs.group_number(group, "share.partition.max.record.locks"),
+                self._parts.since_4_2,
+            )
+            self._limits = configs.version, limits
+        return self._limits[1]
+
+    @property
+    def is_committed_only(self) -> bool:
+        return self._parts.configs.group(self.group, "share.isolation.level") == "read_committed"
+
+    # --- fetching
+
+    def follow_log(self) -> bool:
+        """Whether the log's start had overtaken us; then we have moved to it."""
+        log = self.partition.log
+        if self.shared.window.next_available() >= log.start_offset:
+            return False
+        has_moved = self.shared.move_start(log.start_offset)
+        if has_moved:
+            self.offer()
+        return has_moved
+
+    def has_available(self) -> bool:
+        """Whether a fetch would find something to do here."""
+        log, begin = self.partition.log, self.shared.window.next_available()
+        if begin < log.start_offset:
+            return True
+        return begin < log.readable_end(self.is_committed_only) and self.shared.can_acquire(self.limits)
+
+    def offer(self) -> None:
+        """Wakes who has waited longest if there is something: afterwards it has to `wake_next`."""
+        if self.available.is_awaited and self.has_available():
+            self.available.fire()
+
+    def wake_next(self) -> None:
+        """Wakes the next one if something is left."""
+        if self.available.is_awaited and self.has_available():
+            self.available.wake_next()
+
+    def look(self, max_bytes: int, most: int) -> ReadableBatches:
+        """What a fetch of so many records would read now; nothing where nothing may be acquired."""
+        if not self.shared.can_acquire(self.limits):
+            return ReadableBatches([], False)
+        log, window = self.partition.log, self.shared.window
+        begin = window.next_available()
+        end = log.readable_end(self.is_committed_only)
+        if begin >= end:
+            return ReadableBatches([], False)
+        bound = min(end, max(begin, window.end) + most)
+        return ReadableBatches(log.read(begin, max_bytes, bound).batches, bound < end)
+
+    def acquire(
+        self, member: str, batches: Sequence[StoredBatch], most: int, batch_size: int, is_strict: bool
+    ) -> PartitionRecords:
+        """Hands out of what `look` gave just before."""
+        limits = self.limits
+        acquired = self.shared.acquire(
+            member,
+            [(batch.base_offset, batch.last_offset) for batch in batches],
+            most=most,
+            batch_size=batch_size,
+            is_strict=is_strict,
+            limits=limits,
+            now=self._parts.clock.now(),
+        )
+        found = sum(each.size for each in acquired)
+        if acquired and self.is_committed_only:
+            acquired = self._without_aborted(member, acquired, batches)
+        self._arm()
+        if not acquired:
+            return PartitionRecords([], [], has_skipped=found > 0)
+        self._parts.counters.acquired[self.group] += sum(each.last - each.first + 1 for each in acquired)
+        first, last = acquired[0].first, acquired[-1].last
+        return PartitionRecords(
+            acquired, [b for b in batches if b.last_offset >= first and b.base_offset <= last]
+        )
+
+    def _without_aborted(
+        self, member: str, acquired: list[AcquiredRecords], batches: Sequence[StoredBatch]
+    ) -> list[AcquiredRecords]:
+        """Archives the batches of aborted transactions, and takes them out of what is handed out."""
+        log = self.partition.log
+        aborted = log.aborted_between(batches[0].base_offset, batches[-1].last_offset + 1)
+        gone = [
+            (batch.base_offset, batch.last_offset)
+            for batch in batches
+            if batch.is_transactional
+            and not batch.is_control
+            and any(
+                each.producer_id == batch.producer_id
+                and each.first_offset <= batch.base_offset <= each.last_offset
+                for each in aborted
+            )
+        ]
+        if not gone:
+            return acquired
+        held = [
+            (max(first, each.first), min(last, each.last))
+            for first, last in gone
+            for each in acquired
+            if first <= each.last and last >= each.first
+        ]
+        if held:
+            # Not worth a write: whoever leads next finds them aborted too.
+            ranges = [AckRange(first, last, (AckType.GAP,)) for first, last in held]
+            change = self.shared.acknowledge(member, ranges, self.limits)
+            self.shared.apply(change, self._parts.clock.now(), self.limits)
+        return [piece for each in acquired for piece in _minus(each, held)]
+
+    # --- settling
+
+    def acknowledge(self, member: str, ranges: Sequence[AckRange]) -> None:
+        """All or nothing; raises Refusal."""
+        self._commit(self.shared.acknowledge(member, ranges, self.limits))
+        for each in ranges:
+            size = each.last - each.first + 1
+            for kind in each.kinds:
+                said = size if len(each.kinds) == 1 else 1
+                self._parts.counters.acknowledged[self.group, kind.name.lower()] += said
+
+    def release(self, member: str) -> None:
+        """Its session has ended."""
+        change = self.shared.release(member, self.limits)
+        self._parts.counters.sessions_ended[self.group] += change.size
+        self._commit_anyway(change)
+
+    def _expire(self) -> None:
+        self._timer = None
+        change = self.shared.expire(self._parts.clock.now(), self.limits)
+        if change.settled:
+            self._parts.counters.lock_timeouts[self.group] += change.size
+            self._commit_anyway(change)
+        self._arm()
+
+    def _commit_anyway(self, change: Change) -> None:
+        """Releases records even if the change can't be written: no request waits for the result."""
+        try:
+            self._commit(change)
+        except RequestError:
+            self.shared.apply(change, self._parts.clock.now(), self.limits)
+            self.offer()
+
+    def _commit(self, change: Change) -> None:
+        if change.settled:
+            self._write(change)
+        for each in change.archived:
+            self._parts.counters.dead_letters[self.group] += each.last - each.first + 1
+        if change.archived and self._parts.dead_letters is not None:
+            self._parts.dead_letters.write_copies(self.group, self.partition, change.archived)
+        self.shared.apply(change, self._parts.clock.now(), self.limits)
+        self._arm()
+        self.offer()
+
+    def _write(self, change: Change) -> None:
+        window, rows = self.shared.window, change.batches
+        newly = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
+        said = StateUpdate(
+            self.state_epoch,
+            self._leader_epoch,
+            window.start,
+            window.settled_count() + newly,
+            tuple(StateBatch(row.first, row.last, row.state, row.count) for row in rows),
+        )
+        try:
+            self._parts.states.write(self.key, said)
+        except RequestError as refusal:
+            if refusal.code in (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH):
+                self.give_up()
+            raise _for_members(refusal) from None
+
+    # --- time, and the end
+
+    def _arm(self) -> None:
+        """The timer may be early, since its records were settled: looking for the next lock each time costs more."""
+        if self._timer is not None and self._timer.when <= self._parts.clock.now() + self.limits.lock_ms:
+            return
+        due = self.shared.next_expiry()
+        if self._timer is not None and (due is None or self._timer.when > due):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and due is not None:
+            self._timer = self._parts.clock.at(due, self._expire)
+
+    def give_up(self) -> None:
+        """Ends its use: another node leads, or the state was initialized again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.partition.log.appended.forget(self.offer)
+        self._give_up(self)
+        self.available.fire_all()
+
+
+def _for_members(refusal: RequestError) -> RequestError:
+    return RequestError(_AFTER_WRITE.get(refusal.code, refusal.code), refusal.message)
+
+
+def _state(number: int) -> RecordState:
+    return RecordState(number) if number in RecordState._value2member_map_ else RecordState.ARCHIVED
+
+
+def _minus(acquired: AcquiredRecords, gone: Sequence[tuple[int, int]]) -> list[AcquiredRecords]:
+    """What is left without some ascending ranges."""
+    pieces, first = [], acquired.first
+    for begin, end in gone:
+        if end < first or begin > acquired.last:
+            continue
+        if begin > first:
+            pieces.append(AcquiredRecords(first, begin - 1, acquired.count))
+        first = end + 1
+    if first <= acquired.last:
+        pieces.append(AcquiredRecords(first, acquired.last, acquired.count))
+    return pieces

@@ -1,0 +1,297 @@
+"""One TCP connection: puts both directions in order, and reports missing bytes.
+
+Decides how long a gap is waited for. The other side tells: while it has not acknowledged what is missing, the bytes are
+yet to come. Once it has, the capture lacks them, or shows them late, and a few packets' patience is enough.
+
+Also decides the order between the two directions. A segment that acknowledges bytes was sent after these had arrived,
+so it is shown after them: no answer comes before its question, in whichever order packets were captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from .segments import ACK, FIN, RST, SYN, Segment, endpoint
+
+_PATIENCE = 32
+"""Packets of the connection after which nobody waits for bytes any more that the other side has."""
+_FAR = 1 << 28
+"""No window reaches as far. What lies beyond belongs to another connection of the same ports, or is damaged."""
+_PART_BYTES = 256
+"""What a part that is held takes besides its payload."""
+_HALF, _WHOLE = 1 << 31, 1 << 32
+_UNUSUAL = SYN | FIN | RST
+
+
+class TcpConnection:
+    """A connection. Its sides are 0, who was seen to send first, and 1."""
+
+    def __init__(self, number: int, segment: Segment, most_held: int) -> None:
+        self.number = number
+        self.opener: int | None = None
+        """The side that opened it; None if the capture began later."""
+        if segment.flags & SYN:
+            self.opener = 1 if segment.flags & ACK else 0
+        self.is_over = False
+        self._addresses = (segment.source, segment.target)
+        self._directions = (_Direction(), _Direction())
+        self._most_held = most_held
+        self._packets = 0
+
+    def name(self, side: int) -> str:
+        """Address and port, as people write them."""
+        return endpoint(self._addresses[side])
+
+    def is_other(self, side: int, segment: Segment) -> bool:
+        """Whether this segment opens another connection between the same ports."""
+        if not segment.flags & SYN:
+            return False
+        first = self._directions[side].first
+        if first is None:
+            return self.opener is None and not segment.flags & ACK
+        return first != _behind_syn(segment)
+
+    def take_next(self, side: int, segment: Segment, time: float) -> tuple[TcpEvent, ...] | None:
+        """What `take` would say, sooner, of the usual segment: just the next one, where nothing is waited for.
+
+        None for any other, which is left to `take`.
+        """
+        mine, other = self._directions[side], self._directions[1 - side]
+        if (
+            segment.flags & _UNUSUAL
+            or segment.missing
+            or segment.acknowledged < 0
+            or mine.held
+            or other.held
+            or mine.is_over
+            or mine.first is None
+            or other.first is None
+        ):
+            return None
+        after = other.position(segment.acknowledged)
+        is_known = other.acknowledged <= other.next and other.next - _FAR <= after <= other.next
+        if not is_known or segment.sequence != mine.next % _WHOLE:
+            return None
+        self._packets += 1
+        if after > other.acknowledged:
+            other.acknowledged = after
+        payload = segment.payload
+        if not payload:
+            return ()
+        mine.next += len(payload)
+        return (ReceivedBytes(self, side, bytes(payload), time),)
+
+    def take(self, side: int, segment: Segment, time: float) -> Iterator[TcpEvent]:
+        """What this segment completes."""
+        self._packets += 1
+        mine, other = self._directions[side], self._directions[1 - side]
+        sequence = _behind_syn(segment) if segment.flags & SYN else segment.sequence
+        begin = mine.position(sequence)
+        if abs(begin - mine.next) > _FAR:
+            yield MissingBytes(self, side, 0, time)
+            mine.begin_again(sequence)
+            begin = mine.next
+        after = other.acknowledge(segment.acknowledged)
+        flags = segment.flags & (FIN | RST)
+        if not mine.is_over and (segment.payload or segment.missing or flags):
+            part = _Part(begin, self._packets, after, bytes(segment.payload), segment.missing, flags, time)
+            if not mine.held and not other.held and begin == mine.next and after <= other.next:
+                yield from self._show(side, part)
+                return
+            if part.end > mine.next or flags:
+                mine.hold(part)
+        if mine.held or other.held or other.lacks():
+            yield from self._settle(time)
+
+    def end(self, time: float, *, is_cut: bool = False) -> Iterator[TcpEvent]:
+        """Nothing more is coming: whatever is held is shown."""
+        while not self.is_over:
+            side = self._ready()
+            if side is None:
+                waiting = [side for side in (0, 1) if self._directions[side].held]
+                if not waiting:
+                    self.is_over = True
+                    yield Closed(self, time, is_cut)
+                    return
+                side = self._in_the_way(waiting[0])
+            yield from self._advance(side, time)
+
+    def _settle(self, time: float) -> Iterator[TcpEvent]:
+        """Show what can be shown, and give up what was waited for too long."""
+        while not self.is_over:
+            side = self._ready()
+            if side is None:
+                side = self._overdue()
+            if side is None:
+                return
+            yield from self._advance(side, time)
+
+    def _ready(self) -> int | None:
+        """The side whose next part may be shown now: of two, whose was captured first."""
+        ready = []
+        for side, mine in enumerate(self._directions):
+            if mine.held and not mine.has_gap() and mine.held[0].after <= self._directions[1 - side].next:
+                ready.append((mine.held[0].serial, side))
+        return min(ready)[1] if ready else None
+
+    def _overdue(self) -> int | None:
+        """The side whose next bytes are waited for no longer."""
+        for side, mine in enumerate(self._directions):
+            if self._is_overdue(mine):
+                return self._in_the_way(side)
+        return None
+
+    def _in_the_way(self, side: int) -> int:
+        """The side whose gap holds this one up. What has no gap of its own waits for bytes of the other."""
+        is_others = not self._directions[side].has_gap() and self._directions[1 - side].has_gap()
+        return 1 - side if is_others else side
+
+    def _is_overdue(self, mine: _Direction) -> bool:
+        if mine.held_bytes > self._most_held:
+            return True
+        if not mine.lacks():
+            mine.doubted_since = None
+            return False
+        if mine.doubted_since is None or mine.doubted_at != mine.next:
+            mine.doubted_since, mine.doubted_at = self._packets, mine.next
+        return self._packets - mine.doubted_since >= _PATIENCE
+
+    def _advance(self, side: int, time: float) -> Iterator[TcpEvent]:
+        """Over the gap, or over the next part."""
+        mine = self._directions[side]
+        mine.doubted_since = None
+        if not mine.has_gap():
+            yield from self._show(side, mine.release())
+            return
+        ends = [mine.held[0].begin] if mine.held else []
+        if mine.lacks():
+            ends.append(mine.acknowledged)
+        yield MissingBytes(self, side, min(ends) - mine.next, time)
+        mine.next = min(ends)
+
+    def _show(self, side: int, part: _Part) -> Iterator[TcpEvent]:
+        mine = self._directions[side]
+        fresh = part.payload[mine.next - part.begin :] if mine.next > part.begin else part.payload
+        if fresh:
+            yield ReceivedBytes(self, side, fresh, part.time)
+        missing = part.end - max(mine.next, part.end - part.missing)
+        if missing > 0:
+            yield MissingBytes(self, side, missing, part.time)
+        is_last = part.flags & RST or (part.flags & FIN and part.end >= mine.next)
+        mine.next = max(mine.next, part.end)
+        if is_last:
+            mine.next += 1
+            mine.finish()
+            if part.flags & RST or self._directions[1 - side].is_over:
+                yield from self.end(part.time)
+
+
+class ReceivedBytes(NamedTuple):
+    """The next bytes that `side` sent."""
+
+    link: TcpConnection
+    side: int
+    data: bytes
+    time: float
+
+
+class MissingBytes(NamedTuple):
+    """The next bytes that `side` sent are not in the capture: so many, or 0 if there is no telling."""
+
+    link: TcpConnection
+    side: int
+    size: int
+    time: float
+
+
+class Closed(NamedTuple):
+    """Nothing more comes."""
+
+    link: TcpConnection
+    time: float
+    is_cut: bool
+    """The capture ended, and the connection didn't."""
+
+
+TcpEvent = ReceivedBytes | MissingBytes | Closed
+
+
+class _Part(NamedTuple):
+    """What a segment brought; ordered by where in the stream it belongs."""
+
+    begin: int
+    serial: int
+    after: int
+    payload: bytes
+    missing: int
+    flags: int
+    time: float
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.payload) + self.missing
+
+
+class _Direction:
+    """What one side sent. Positions don't wrap around as sequence numbers do."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        """The sequence number with which it was begun, if it was."""
+        self.next = 0
+        self.acknowledged = 0
+        self.held: list[_Part] = []
+        self.held_bytes = 0
+        self.doubted_since: int | None = None
+        self.doubted_at = 0
+        """The position of the gap that is doubted: another one is waited for anew."""
+        self.is_over = False
+
+    def begin_again(self, sequence: int) -> None:
+        self.first = self.next = self.acknowledged = sequence
+        self.held = []
+        self.held_bytes = 0
+
+    def position(self, sequence: int) -> int:
+        """Of all positions with this sequence number the nearest one."""
+        if self.first is None:
+            self.begin_again(sequence)
+        return self.next + (sequence - self.next + _HALF) % _WHOLE - _HALF
+
+    def acknowledge(self, sequence: int) -> int:
+        """The other side has everything below this position, which is returned; 0 stands for the beginning."""
+        if sequence < 0 or self.first is None:
+            return 0
+        position = self.position(sequence)
+        if abs(position - self.next) > _FAR:
+            return 0
+        self.acknowledged = max(self.acknowledged, position)
+        return position
+
+    def lacks(self) -> bool:
+        """Whether the other side has bytes that were not shown yet."""
+        return self.next < self.acknowledged
+
+    def has_gap(self) -> bool:
+        """Whether the next bytes are missing here."""
+        return self.held[0].begin > self.next if self.held else self.lacks()
+
+    def hold(self, part: _Part) -> None:
+        heappush(self.held, part)
+        self.held_bytes += len(part.payload) + _PART_BYTES
+
+    def release(self) -> _Part:
+        part = heappop(self.held)
+        self.held_bytes -= len(part.payload) + _PART_BYTES
+        return part
+
+    def finish(self) -> None:
+        self.is_over = True
+        self.held = []
+        self.held_bytes = 0
+
+
+def _behind_syn(segment: Segment) -> int:
+    return (segment.sequence + 1) % _WHOLE

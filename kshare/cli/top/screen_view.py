@@ -1,0 +1,212 @@
+"""The live screen: view, sorting, scrolling, keys, and its lines for a window of any size. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from textwrap import wrap
+
+from kshare.cli.terminal.colours import PROBLEM
+from kshare.cli.top.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
+
+ScreenLine = list[tuple[str, str]]
+"""Texts and their styles."""
+
+_KEYS = "g groups  p partitions  m members  < > sort  r reverse  ? help  q quit"
+_HELP_KEYS = (
+    ("g p m", "groups, partitions, members"),
+    ("< >", "sort by the column to the left, to the right"),
+    ("r", "the other way round"),
+    ("up down", "scroll; also page up, page down, j, k"),
+    ("space", "hold still, and go on"),
+    ("q", "quit; so does Ctrl-C"),
+)
+_NARROWEST = 6
+_NOTES_PART = 3
+"""Of the room for the table, notes get a third at most."""
+_MIN_ROWS = 1
+
+
+class TopScreen:
+    def __init__(self, where: str, view: TableView, sort: str | None, interval: float) -> None:
+        self.view = view
+        self.is_over = False
+        self.is_held = False
+        self._where = where
+        self._interval = interval
+        self._sorted = {each: _first_choice(each) for each in TableView}
+        if sort is not None:
+            self._sorted[view] = sort
+        self._is_reversed = {each: _column(each, name).is_number for each, name in self._sorted.items()}
+        self._is_helping = False
+        self._top = 0
+        self._page = 10
+
+    def press(self, key: str) -> None:
+        """Keys that mean nothing are ignored."""
+        views = {"g": TableView.GROUPS, "p": TableView.PARTITIONS, "m": TableView.MEMBERS}
+        steps = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": self._page, "pageup": -self._page}
+        if self._is_helping:
+            self._is_helping = False
+            self.is_over = key == "q"
+        elif key in views:
+            self.view, self._top = views[key], 0
+        elif key in steps:
+            self._top = max(0, self._top + steps[key])
+        elif key in ("<", ">", "left", "right"):
+            self._move_sorting(1 if key in (">", "right") else -1)
+        elif key == "r":
+            self._is_reversed[self.view] = not self._is_reversed[self.view]
+        elif key == " ":
+            self.is_held = not self.is_held
+        elif key == "?":
+            self._is_helping = True
+        elif key == "q":
+            self.is_over = True
+
+    def lines(
+        self, figures: Figures, width: int, height: int, trouble: str | None = None
+    ) -> list[ScreenLine]:
+        """Exactly `height` of them."""
+        head, foot = self._head(figures, width, trouble), [(_KEYS[:width], "dim")]
+        room = max(_MIN_ROWS, height - 2)
+        notes = [] if self._is_helping else _notes(figures, width, room // _NOTES_PART)
+        body = _help(self.view, width) if self._is_helping else self._table(figures, width, room - len(notes))
+        body += notes
+        body = body[:room]
+        return [head, *body, *([[]] * (room - len(body))), foot][:height]
+
+    def rows(self, figures: Figures) -> list[Row]:
+        """Sorted; what isn't known comes last either way."""
+        name = self._sorted[self.view]
+        known = [row for row in figures.rows[self.view] if row[name] is not None]
+        unknown = [row for row in figures.rows[self.view] if row[name] is None]
+        known.sort(key=lambda row: _sortable(row[name]), reverse=self._is_reversed[self.view])
+        return known + unknown
+
+    def _head(self, figures: Figures, width: int, trouble: str | None) -> ScreenLine:
+        clock = datetime.fromtimestamp(figures.time).strftime("%H:%M:%S")
+        said = figures.summary
+        summary = f"groups {said['groups']:,}, members {said['members']:,}, lag {said['lag']:,}"
+        left = f"kshare top  {self._where}  {summary}"
+        right = "held  " if self.is_held else ""
+        right += f"{clock} every {self._interval:g} s"
+        if trouble:
+            return [(f"kshare top  {trouble}"[:width], PROBLEM)]
+        if len(left) + len(right) + 2 > width:
+            left = f"kshare top  {summary}"
+        return [(f"{left}{' ' * max(2, width - len(left) - len(right))}{right}"[:width], "bold")]
+
+    def _table(self, figures: Figures, width: int, room: int) -> list[ScreenLine]:
+        columns, rows = COLUMNS[self.view], self.rows(figures)
+        self._page = max(1, room - 1)
+        self._top = max(0, min(self._top, len(rows) - self._page))
+        shown = [[_text(row[column.name], column) for column in columns] for row in rows]
+        widths = _fitted(columns, shown, width)
+        sort, mark = self._sorted[self.view], "v" if self._is_reversed[self.view] else "^"
+        heads: ScreenLine = []
+        for column, wide in zip(columns, widths, strict=True):
+            is_chosen = column.name == sort
+            head = (mark if is_chosen and len(column.head) < wide else "") + column.head
+            heads.append((_set(head, wide, column) + "  ", "reverse bold" if is_chosen else "reverse"))
+        lines = [heads]
+        for cells in shown[self._top : self._top + self._page]:
+            parts = [
+                _set(text, wide, column) for text, wide, column in zip(cells, widths, columns, strict=True)
+            ]
+            lines.append([("  ".join(parts), "")])
+        if not rows:
+            has_none = self.view is TableView.GROUPS and not figures.notes
+            lines.append([("there is no share group" if has_none else "there is none", "dim")])
+        return lines
+
+    def _move_sorting(self, step: int) -> None:
+        names = [column.name for column in COLUMNS[self.view]]
+        at = (names.index(self._sorted[self.view]) + step) % len(names)
+        self._sorted[self.view] = names[at]
+        self._is_reversed[self.view] = COLUMNS[self.view][at].is_number
+
+
+def notes_height(figures: Figures) -> int:
+    """How much higher a window has to be for all notes to be seen."""
+    return len(figures.notes) * _NOTES_PART
+
+
+def _notes(figures: Figures, width: int, most: int) -> list[ScreenLine]:
+    return [[(f"! {note}"[:width], PROBLEM)] for note in figures.notes[:most]]
+
+
+def _first_choice(view: TableView) -> str:
+    return "group" if view is TableView.MEMBERS else "lag"
+
+
+def _column(view: TableView, name: str) -> Column:
+    return next(column for column in COLUMNS[view] if column.name == name)
+
+
+def _help(view: TableView, width: int) -> list[ScreenLine]:
+    lines: list[ScreenLine] = []
+    explained = [(column.head, column.about) for column in COLUMNS[view] if column.about]
+    lines += [_pair(head, about, width) for head, about in explained]
+    lines += [[], *([("  " + row, "")] for row in wrap(UNKNOWN, max(20, width - 2))), []]
+    lines += [_pair(keys, about, width) for keys, about in _HELP_KEYS]
+    return [*lines, [("  any key goes back", "dim")]]
+
+
+def _pair(name: str, about: str, width: int) -> ScreenLine:
+    return [(f"  {name:<9}", "bold"), (about[: max(0, width - 11)], "")]
+
+
+def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """As wide as what is in them; where that is too much, texts give way, the widest first."""
+    widths = [
+        max(len(column.head) + 1, *(len(row[index]) for row in rows)) if rows else len(column.head) + 1
+        for index, column in enumerate(columns)
+    ]
+    spare = width - sum(widths) - 2 * (len(widths) - 1)
+    while spare < 0:
+        texts = [index for index, column in enumerate(columns) if not column.is_number]
+        widest = max(texts, key=lambda index: widths[index])
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+        spare += 1
+    return widths
+
+
+def _set(text: str, width: int, column: Column) -> str:
+    cut = text if len(text) <= width else text[: width - 1] + "…"
+    return cut.rjust(width) if column.is_number else cut.ljust(width)
+
+
+def _sortable(cell: Cell) -> tuple[bool, float, str]:
+    return (True, 0.0, cell) if isinstance(cell, str) else (False, float(cell or 0), "")
+
+
+def _text(cell: Cell, column: Column) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in cell)
+    if column.name == "oldest_seconds":
+        return _age(cell)
+    if column.name.endswith("_per_second"):
+        return _short(cell, digits=1)
+    return _short(cell)
+
+
+def _short(number: float, digits: int = 0) -> str:
+    """As many digits as one can read at a glance."""
+    for limit, unit in ((1e9, "G"), (1e6, "M")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return f"{number:.{digits if number < 100 else 0}f}"
+
+
+def _age(seconds: float) -> str:
+    for limit, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= limit:
+            whole = int(seconds // limit)
+            lower = {"d": (3600, "h"), "h": (60, "m"), "m": (1, "s")}[unit]
+            return f"{whole}{unit}{int(seconds % limit // lower[0])}{lower[1]}"
+    return f"{seconds:.0f}s"

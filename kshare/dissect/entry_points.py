@@ -1,0 +1,179 @@
+"""Entry points of the dissector: bytes in, a `Dissection` out. Malformed bytes never raise; they are reported in it.
+
+Decides which header a frame has, and which message stands behind it. What the caller says itself (a message's name, an
+API key to answer) must exist: a KeyError otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from construct import Container
+
+from kshare.protocol.frames import API_VERSIONS, request_header_version, response_header_version
+
+from .batches import read_batches
+from .constructs import INTEGERS, Named, SpanConstruct
+from .fields import codes, index
+from .layout import layout
+from .span_reader import BreakError, SpanReader, amount
+from .spans import ByteSpan, Dissection
+from .table import Message, message
+from .value_notes import explain
+
+Buffer = bytes | bytearray | memoryview
+
+_UNSUPPORTED_VERSION = 35
+_SIZE = Named("size", SpanConstruct(INTEGERS["int32"], "size", "Bytes of the frame after this field."))
+
+
+def dissect_request(frame: Buffer, *, is_sized: bool = True, records: bool = True) -> Dissection:
+    """A request, which names its API and version itself. Without `records`, blobs of records stay one span."""
+    reading = _Reading(frame, "request", records=records)
+    return reading.run(lambda: _request(reading, is_sized))
+
+
+def dissect_response(
+    frame: Buffer, api_key: int, version: int, *, is_sized: bool = True, records: bool = True
+) -> Dissection:
+    """The response to a request of that API and version."""
+    table = message(index.RESPONSES[api_key])
+    reading = _Reading(frame, "response", records=records)
+    return reading.run(lambda: _response(reading, table, version, is_sized))
+
+
+def dissect_message(name: str, version: int, data: Buffer, *, records: bool = True) -> Dissection:
+    """The body of a message alone, without size, header or version."""
+    table = message(name)
+    reading = _Reading(data, "message", records=records)
+    return reading.run(lambda: reading.body(table, version, "version"))
+
+
+def dissect_versioned(name: str, data: Buffer) -> Dissection:
+    """Keys and values of coordinator records, and consumer protocol data: a number of 16 bits comes first.
+
+    In a key it is the type of the record; elsewhere the version of what follows.
+    """
+    table = message(name)
+    reading = _Reading(data, "message", records=True)
+    return reading.run(lambda: _versioned(reading, table))
+
+
+def dissect_records(data: Buffer) -> Dissection:
+    """Record batches one after the other, as in a `records` field or a log segment: `records[0].baseOffset` ..."""
+    reading = _Reading(data, "records", records=True)
+    return reading.run(lambda: read_batches(reading.reader, reading.context, "records", reading.reader.end))
+
+
+class _Reading:
+    """One dissection under way."""
+
+    def __init__(self, data: Buffer, kind: str, *, records: bool) -> None:
+        self.reader = SpanReader(memoryview(data).cast("B"), root_kind=kind)
+        self.context = Container(records=records)
+        self.result = Dissection(self.reader.root, problems=self.reader.problems)
+
+    def run(self, read: Callable[[], None]) -> Dissection:
+        reader = self.reader
+        try:
+            read()
+            if reader.position < len(reader.data):
+                self.result.has_surplus = True
+                surplus = amount(len(reader.data) - reader.position, "byte")
+                raise BreakError("unread", reader.position, f"{surplus} behind the end")
+        except BreakError as broken:
+            reader.give_up(1, broken, "unread", len(reader.data))
+            self.result.error = broken.problem
+        return self.result
+
+    def refusal(self, path: str, reason: str) -> BreakError:
+        """Reading stops here for what was read before, at `path`."""
+        span = self.result.find(path)
+        return BreakError(path, span.offset if span else self.reader.position, reason)
+
+    def parse(self, construct: Any, path: str = "") -> Any:
+        return construct._parsereport(self.reader, self.context, path)
+
+    def size(self) -> None:
+        size = self.parse(_SIZE)
+        there = self.reader.left
+        if size < 0:
+            raise BreakError("size", 0, f"a size of {size}")
+        if size > there:
+            self.reader.shortage = f"the frame announces {size} bytes, {there} came"
+        self.reader.end = self.reader.position + min(size, there)
+
+    def end_of_frame(self) -> None:
+        """Complete as a message, though the frame announced more."""
+        if self.reader.shortage and not self.reader.left:
+            raise BreakError("size", 0, self.reader.shortage)
+
+    def header(self, name: str, version: int) -> ByteSpan:
+        parts = self.reader.root.parts
+        before = len(parts)
+        try:
+            self.parse(layout(name, version), "header")
+        finally:
+            self.result.header = parts[before]
+        return parts[before]
+
+    def body(self, table: Message, version: int, version_path: str) -> None:
+        self.result.message, self.result.version = table.name, version
+        if not table.has(version):
+            first, last = table.versions
+            reason = f"{table.name} has no version {version}: {first} to {last} are known"
+            raise self.refusal(version_path, reason)
+        parts = self.reader.root.parts
+        before = len(parts)
+        try:
+            self.parse(layout(table.name, version))
+        finally:
+            self.result.body = parts[before]
+
+
+def _request(reading: _Reading, is_sized: bool) -> None:
+    if is_sized:
+        reading.size()
+    reader = reading.reader
+    peek = reader.data[reader.position : reader.end]
+    api_key, version = (int.from_bytes(peek[i : i + 2], "big", signed=True) for i in (0, 2))
+    name = index.REQUESTS.get(api_key)
+    table = message(name) if name else None
+    # Versions to come will be flexible too, if any has been.
+    is_flexible = table is not None and table.flexible[0] <= min(version, table.flexible[1])
+    reading.header("RequestHeader", request_header_version(api_key, version, is_flexible))
+    if table is None:
+        known = codes.APIS.get(api_key)
+        reason = f"API {api_key} ({known}) has no schema here" if known else f"there is no API {api_key}"
+        raise reading.refusal("header.requestApiKey", reason)
+    reading.body(table, version, "header.requestApiVersion")
+    reading.end_of_frame()
+
+
+def _response(reading: _Reading, table: Message, version: int, is_sized: bool) -> None:
+    if is_sized:
+        reading.size()
+    api_key = table.api_key
+    assert api_key is not None
+    is_flexible = table.flexible[0] <= min(version, table.flexible[1])
+    reading.header("ResponseHeader", response_header_version(api_key, is_flexible))
+    reader = reading.reader
+    if api_key == API_VERSIONS:
+        # To a version that it doesn't know, a broker answers in version 0.
+        error = int.from_bytes(reader.data[reader.position : reader.position + 2], "big")
+        version = 0 if error == _UNSUPPORTED_VERSION else version
+    reading.body(table, version, "version")
+    reading.end_of_frame()
+
+
+def _versioned(reading: _Reading, table: Message) -> None:
+    is_key = table.kind == "coordinator-key"
+    name = "type" if is_key else "version"
+    about = "Which kind of record this is the key of." if is_key else "Version of what follows."
+    number = reading.parse(
+        Named(name, SpanConstruct(INTEGERS["int16"], "int16", about, explain(name, "int16")))
+    )
+    if is_key and number != table.api_key:
+        raise reading.refusal("type", f"record type {number}: {table.name} has {table.api_key}")
+    reading.body(table, 0 if is_key else number, "version")

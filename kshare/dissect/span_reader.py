@@ -1,0 +1,116 @@
+"""A cursor over a buffer that hands out bytes without copying and records the span of each read.
+
+Decides where reading must stop. Never decides what bytes mean.
+"""
+
+from __future__ import annotations
+
+from construct import ConstructError
+
+from .spans import ByteSpan, DissectionProblem
+
+
+class BreakError(ConstructError):  # type: ignore[misc]  # construct has no types
+    """The bytes can't be read on from here."""
+
+    def __init__(self, path: str, offset: int, reason: str, *, is_shortage: bool = False) -> None:
+        super().__init__(reason)
+        self.problem = DissectionProblem(path, offset, reason)
+        self.is_shortage = is_shortage
+
+
+def amount(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class SpanReader:
+    """A cursor over a buffer, as much of a stream as construct asks for, with the spans read so far as a tree."""
+
+    __slots__ = ("data", "end", "open_spans", "position", "problems", "shortage")
+
+    def __init__(self, data: memoryview, root_path: str = "", root_kind: str = "frame") -> None:
+        self.data = data
+        self.position = 0
+        self.end = len(data)  # of what may be read: moves inwards where a size says so
+        self.shortage = ""  # why bytes are missing at the end, if it is known
+        self.problems: list[DissectionProblem] = []
+        self.open_spans = [ByteSpan(root_path, root_kind, 0, len(data), data)]
+
+    @property
+    def root(self) -> ByteSpan:
+        return self.open_spans[0]
+
+    @property
+    def last(self) -> ByteSpan:
+        """What was read last, in the span that is open."""
+        return self.open_spans[-1].parts[-1]
+
+    @property
+    def left(self) -> int:
+        return self.end - self.position
+
+    def tell(self) -> int:
+        return self.position
+
+    def read(self, count: int) -> memoryview:
+        """Like a file at its end: fewer bytes than asked for when there are no more."""
+        start = self.position
+        self.position = min(start + count, self.end)
+        return self.data[start : self.position]
+
+    def take(self, count: int, path: str) -> memoryview:
+        if count > self.end - self.position:
+            raise self.short_of(count, path, self.position)
+        return self.read(count)
+
+    def short_of(self, count: int, path: str, offset: int) -> BreakError:
+        self.position = offset
+        reason = f"needs {amount(count, 'byte')}, {self.left} left"
+        reason = f"{reason} ({self.shortage})" if self.shortage else reason
+        return BreakError(path, offset, reason, is_shortage=True)
+
+    def mark(
+        self, path: str, kind: str, start: int, value: object = None, note: str = "", about: str = ""
+    ) -> ByteSpan:
+        """What was read since `start` is a leaf."""
+        length = self.position - start
+        span = ByteSpan(path, kind, start, length, self.data, value, note, about)
+        self.open_spans[-1].parts.append(span)
+        return span
+
+    def open(self, path: str, kind: str, about: str = "") -> ByteSpan:
+        """What is read from here on belongs to a span, until `close`."""
+        span = ByteSpan(path, kind, self.position, 0, self.data, None, "", about)
+        self.open_spans[-1].parts.append(span)
+        self.open_spans.append(span)
+        return span
+
+    def close(self, value: object = None) -> ByteSpan:
+        span = self.open_spans.pop()
+        span.length = self.position - span.offset
+        span.value = value
+        return span
+
+    def abandon(self, depth: int) -> None:
+        """After a break: the spans opened since end where reading ended."""
+        while len(self.open_spans) > depth:
+            self.close().is_complete = False
+
+    def skip_rest(self, path: str, kind: str, end: int, note: str = "") -> ByteSpan:
+        """All up to `end`, as one leaf."""
+        start = self.position
+        self.position = end
+        return self.mark(path, kind, start, self.data[start:end], note)
+
+    def give_up(self, depth: int, broken: BreakError, path: str, end: int) -> None:
+        """After a break: what was being read is incomplete, and the bytes up to `end` are one unread leaf."""
+        self.abandon(depth)
+        self.problems.append(broken.problem)
+        self.end = end
+        if self.position < end:
+            self.skip_rest(path, "unread", end, broken.problem.reason)
+
+    def add_problem(self, span: ByteSpan, reason: str) -> None:
+        """A problem that reading can go past."""
+        span.problem = reason
+        self.problems.append(DissectionProblem(span.path, span.offset, reason))

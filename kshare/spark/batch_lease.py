@@ -1,0 +1,203 @@
+"""Batch consumption: records are acquired in the user's process and held while DataFrames read them.
+
+    with kshare.spark.lease(spark, options, max_records=50_000) as lease:
+        orders = lease.dataframe()
+        orders.write.parquet(...)
+
+    the block                       | the records
+    --------------------------------+---------------------------------------------------------------------
+    is entered                      | acquired, up to `max_records`; their bytes are dropped at once
+    lasts                           | renewed, however long it takes (brokers from Kafka 4.2 on)
+    ends                            | accepted; LeaseLost if some couldn't be
+    ends with an exception          | released: they will be redelivered
+    and the process is killed       | released by the broker, at the latest when their locks expire
+
+A member of the group, in an event loop in a thread, lives as long as the block. Executors read the records themselves
+with plain Fetch requests, each time a DataFrame is computed. Decides when to stop acquiring; `kshare.client` decides
+when to renew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+import anyio
+from anyio.abc import TaskStatus
+from anyio.from_thread import start_blocking_portal
+
+from kshare.client.consumer import ShareConsumer
+from kshare.client.record import ShareBatch, lease_of, spans_of
+from kshare.engine.events import Event, Settled
+from kshare.engine.events import LeaseLost as LostEvent
+from kshare.errors import ConfigError, KshareError
+from kshare.spark.lease_token import LeaseEnded, LeaseToken
+from kshare.spark.options import LARGEST_BATCH, ReadOptions
+from kshare.spark.ranges import RecordRange
+from kshare.state.lease import ACCEPT
+from kshare.state.lease import Lease as Locks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LULL_S = 1.0
+"""Acquiring ends when no more records have come for so long."""
+_LONGEST_S = 86_400.0
+_MOST = 1_000_000
+"""At once: brokers' locks bound it lower, most often."""
+
+
+class LeaseLostError(KshareError):
+    """The locks of some records were lost before they were accepted: the records are redelivered."""
+
+
+class BatchLease:
+    """Leased records of a share group, created by `kshare.spark.lease`. Valid inside its `with` block."""
+
+    def __init__(
+        self, spark: SparkSession, options: Mapping[str, str], *, max_records: int, max_wait: float
+    ) -> None:
+        if not 1 <= max_records <= LARGEST_BATCH:
+            raise ConfigError(f"max_records must be from 1 to {LARGEST_BATCH}, not {max_records!r}")
+        self._spark = spark
+        self._given = {name: str(value) for name, value in options.items()}
+        self._options = ReadOptions.parse(self._given, is_streaming=False)
+        self._max_records = max_records
+        self._max_wait = max_wait
+        self._lost = 0
+        self._is_done = False
+        self._refused: KshareError | None = None
+        self._life: ExitStack | None = None
+        self.ranges: tuple[RecordRange, ...] = ()
+        """What was acquired."""
+
+    @property
+    def count(self) -> int:
+        """How many offsets were acquired: as many records, less those that compaction and transactions took out."""
+        return sum(map(len, self.ranges))
+
+    @property
+    def token(self) -> str:
+        """For `spark.read.format("kshare").option("lease", lease.token)`; as secret as the options that went in."""
+        self._check()
+        return LeaseToken(self._given, self._member_id, self.ranges).encode()
+
+    def dataframe(self) -> DataFrame:
+        """The records, as often as wanted: each computation reads the same ones anew."""
+        token = self.token
+        return self._spark.read.format("kshare").option("lease", token).load()
+
+    def __enter__(self) -> Self:
+        """Acquires: returns with `max_records`, when no more come, or after `max_wait` with none at all."""
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal("asyncio", name="kshare lease"))
+            self._ended = self._portal.call(anyio.Event)
+            self._holding, _ = self._portal.start_task(self._hold)
+            self._life = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Accepts if there is no error; whatever ended the block goes on."""
+        life, self._life = self._life, None
+        assert life is not None, "entered before"
+        with life:
+            self._is_done = error is None
+            self._portal.call(self._ended.set)
+            self._holding.result()
+        if error is None and self._lost:
+            raise LeaseLostError(self._loss())
+        if error is None and self._refused is not None:
+            raise LeaseLostError(f"records couldn't be accepted and will be redelivered: {self._refused}")
+
+    def _check(self) -> None:
+        if self._life is None:
+            raise LeaseEnded("the lease has ended: use it, and all DataFrames of it, within its `with` block")
+        if self._lost:
+            raise LeaseLostError(self._loss())
+
+    def _loss(self) -> str:
+        return (
+            f"{self._lost} of {self.count} leased records are lost: their locks expired, or a connection broke. They "
+            "will be redelivered, so what was done with them happens twice"
+        )
+
+    # --- in the loop's thread
+
+    async def _hold(self, *, task_status: TaskStatus[None]) -> None:
+        """All of the lease. What isn't accepted when it closes is released with it."""
+        config = self._options.consumer
+        consumer: ShareConsumer = ShareConsumer(
+            config.bootstrap_servers,
+            group=config.group,
+            topics=config.topics,
+            acknowledgement="explicit",
+            max_records=min(self._max_records, _MOST),
+            max_lease_seconds=_LONGEST_S,
+            observer=self._on_event,
+            client_id=config.client_id,
+            rack=config.rack,
+            request_timeout=config.request_timeout,
+            close_timeout=config.close_timeout,
+            **config.connection,
+        )
+        async with consumer:
+            locks = await self._acquire(consumer)
+            self._member_id = consumer.member_id
+            task_status.started()
+            await self._ended.wait()
+            if self._is_done:
+                held = sum(one.decide_held(ACCEPT) for one in locks)
+                self._lost = self.count - held
+
+    async def _acquire(self, consumer: ShareConsumer) -> list[Locks]:
+        """Keeps the locks but not the records, which the executors read themselves."""
+        ranges: list[RecordRange] = []
+        locks: list[Locks] = []
+        batches = consumer.batches()
+        patience = self._max_wait
+        left = self._max_records
+        while left > 0:
+            with anyio.move_on_after(patience) as waiting:
+                batch = await anext(batches)
+            if waiting.cancelled_caught:
+                break
+            patience = min(_LULL_S, self._max_wait)
+            ranges += _ranges(batch)
+            left -= len(batch)
+            locks.append(lease_of(batch))
+        consumer.stop_acquiring()
+        self.ranges = tuple(sorted(ranges))
+        return locks
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, LostEvent):
+            self._lost += event.records
+        elif isinstance(event, Settled) and self._is_done:
+            self._refused = self._refused or event.error
+
+
+def lease(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    *,
+    max_records: int = 100_000,
+    max_wait: float = 10.0,
+) -> BatchLease:
+    """Lease about `max_records` records of a share group, for a `with` block.
+
+    `options` are those of `spark.read.format("kshare")`. `max_wait` is how many seconds to wait for the first record.
+    """
+    return BatchLease(spark, options, max_records=max_records, max_wait=max_wait)
+
+
+def _ranges(batch: ShareBatch) -> list[RecordRange]:
+    topic_id, partition = lease_of(batch).partition
+    return [
+        RecordRange(batch.topic, str(UUID(bytes=topic_id)), partition, first, last, batch.delivery_count)
+        for first, last in spans_of(batch)
+    ]

@@ -1,0 +1,113 @@
+"""Reading the records of a lease: the token that identifies it, and the reader that Spark creates from the token.
+
+The token holds all that tasks need: how to reach the cluster, which ranges, and which member of the group holds them.
+So it works in any process, and must be kept as secret as the passwords that may be in it.
+
+Decides whether a lease is still valid: its member is in the group exactly as long as the `with` block lasts. Never
+acquires, renews or settles.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kshare.admin.groups import describe_share_group
+from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.connections import connections
+from kshare.spark.options import ReadOptions
+from kshare.spark.ranges import RecordRange, Token, TokenError
+from kshare.spark.reader import read_arrow
+from kshare.spark.splitting import RangePartition, split
+
+
+class LeaseEnded(KshareError):
+    """The lease has ended: its records may have been delivered to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseToken:
+    """Text by `encode`, and back by `decode`."""
+
+    given: Mapping[str, str]
+    """The options as they were written."""
+    member_id: str
+    ranges: tuple[RecordRange, ...]
+
+    def encode(self) -> str:
+        value = {
+            "options": dict(self.given),
+            "member": self.member_id,
+            "ranges": Token(acquired=self.ranges).to_json(),
+        }
+        return urlsafe_b64encode(zlib.compress(json.dumps(value).encode())).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> LeaseToken:
+        try:
+            value = json.loads(zlib.decompress(urlsafe_b64decode(text)))
+            ranges = Token.from_json(value["ranges"]).acquired
+            return cls(value["options"], value["member"], ranges)
+        except (ValueError, KeyError, TypeError, zlib.error, TokenError):
+            raise ConfigError(
+                'this is not the token of a lease: write option("lease", lease.token)'
+            ) from None
+
+    def options(self, more: Mapping[str, str]) -> ReadOptions:
+        """The options of a DataFrame: those of the lease, overridden by those given beside its token."""
+        beside = {name: value for name, value in more.items() if name.lower() != "lease"}
+        named = {name.lower() for name in beside}
+        kept = {name: value for name, value in self.given.items() if name.lower() not in named}
+        return ReadOptions.parse({**kept, **beside}, is_streaming=False)
+
+
+def lease_options(token: str, given: Mapping[str, str]) -> ReadOptions:
+    """For the schema."""
+    return LeaseToken.decode(token).options(given)
+
+
+def lease_reader(token: str, given: Mapping[str, str]) -> LeaseReader:
+    found = LeaseToken.decode(token)
+    return LeaseReader(found, found.options(given))
+
+
+class LeaseReader(DataSourceReader):
+    """Planning and tasks fail once the lease has ended: others may be processing its records."""
+
+    def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
+        self.options = options
+        self._token = token
+
+    def partitions(self) -> Sequence[RangePartition]:
+        self._check()
+        tasks = split(self._token.ranges, self.options.min_partitions)
+        return [RangePartition(one) for one in tasks or [()]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        self._check()
+        return read_arrow(self.options, partition.ranges)
+
+    def _check(self) -> None:
+        shared = connections(self.options.net_settings())
+        group = self.options.group
+        try:
+            described = shared.submit(describe_share_group, shared.router, group).result()
+        except BrokerError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            members = set()
+        else:
+            members = {one.member_id for one in described.members}
+        if self._token.member_id not in members:
+            raise LeaseEnded(
+                f"the lease on records of group {group} has ended: its `with` block was left, or the process that "
+                "held it is gone. Others may have the records now: finish all actions within the block"
+            )

@@ -1,0 +1,150 @@
+"""When leases have to be renewed, released, or given up as expired.
+
+A lock starts when the broker acquires, some time after the fetch was sent, so it is counted from the sending. The
+response may be read much later: the event loop may be blocked, or the machine suspended.
+
+    records are       | after 2/3 of the lock              | when the lock expires
+    ------------------+------------------------------------+-------------------------------------------------------
+    waiting in the    | released, so that another consumer | not handed out (rule 9)
+    inbox             | gets them                          |
+    in the user's     | renewed, if broker and group allow | lost: reported to the user, left out of
+    hands             | it, for up to `max_lease_s` in all   | acknowledgements
+
+Decides what to renew, to release and to count as lost at a given time. Never sends anything; times are passed in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kshare.state.lease import Lease
+
+RENEW_LOCK_AFTER = 2 / 3
+"""Fraction of the lock: late enough to cost little, early enough for a second attempt."""
+MARGIN = 0.05
+"""Fraction of the lock, taken off its end: sending the acknowledgement takes some time, too."""
+
+
+@dataclass(slots=True)
+class _LeaseTimer:
+    lease: Lease
+    since: float
+    lock_s: float
+    next_check: float
+    size: int
+    handed_out_at: float | None = None
+    attempts: int = 0
+    """Renewals sent since the last one that was confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What to do now."""
+
+    renew: list[Lease] = field(default_factory=list)
+    release: list[Lease] = field(default_factory=list)
+    not_renewable: list[Lease] = field(default_factory=list)
+    """Leases that won't be renewed any more; reported once, before they are lost."""
+
+
+class LeaseTimers:
+    """The deadlines of all leases of a consumer."""
+
+    def __init__(self, *, can_renew: bool, max_lease_s: float) -> None:
+        self.can_renew = can_renew
+        self.max_lease_s = max_lease_s
+        self._timers: dict[int, _LeaseTimer] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def add(self, lease: Lease, lock_s: float, since: float, size: int = 0) -> None:
+        """Acquired by a fetch sent at `since`, with `size` bytes of records; waits in the inbox until `hand_out`."""
+        lease.deadline = since + lock_s * (1 - MARGIN)
+        self._timers[id(lease)] = _LeaseTimer(lease, since, lock_s, since + lock_s * RENEW_LOCK_AFTER, size)
+        self._size += size
+
+    def bytes_held(self, max_bytes: int) -> int:
+        """Bytes of undecided records. While far below `max_bytes` an upper bound is returned, which is cheaper."""
+        if 4 * self._size < max_bytes:
+            return self._size
+        return sum(
+            timer.size * timer.lease.undecided // len(timer.lease.states)
+            for timer in self._timers.values()
+            if timer.size
+        )
+
+    def on_suspended(self, seconds: float) -> None:
+        """The machine was suspended: the clock stood still for so long, while locks ran on."""
+        for timer in self._timers.values():
+            timer.lease.deadline -= seconds
+            timer.since -= seconds
+            timer.next_check -= seconds
+
+    def hand_out(self, lease: Lease, now: float) -> bool:
+        """The user is about to get it; False if its lock has expired or it was released meanwhile."""
+        timer = self._timers.get(id(lease))
+        if timer is None or lease.deadline <= now:
+            return False
+        timer.handed_out_at = now
+        return True
+
+    def handed_out_at(self, lease: Lease) -> float | None:
+        """When the user got it; None while it waits in the inbox, and for unknown leases."""
+        timer = self._timers.get(id(lease))
+        return timer.handed_out_at if timer else None
+
+    def remove(self, leases: Iterable[Lease]) -> None:
+        """Settled or lost: nothing more to time."""
+        for lease in leases:
+            timer = self._timers.pop(id(lease), None)
+            if timer:
+                self._size -= timer.size
+
+    def on_renewed(self, lease: Lease, since: float) -> None:
+        """The broker has confirmed a renewal that was sent at `since`."""
+        timer = self._timers.get(id(lease))
+        if timer:
+            timer.attempts = 0
+            lease.deadline = since + timer.lock_s * (1 - MARGIN)
+            timer.next_check = since + timer.lock_s * RENEW_LOCK_AFTER
+
+    def on_not_renewed(self, lease: Lease) -> None:
+        """The broker refused: the lock will expire in time."""
+        timer = self._timers.get(id(lease))
+        if timer:
+            timer.next_check = lease.deadline
+
+    @property
+    def wake_at(self) -> float:
+        """The earliest time at which `due` returns something or a lock expires."""
+        return min([timer.next_check for timer in self._timers.values()], default=math.inf)
+
+    def due(self, now: float) -> Due:
+        due = Due()
+        looked_at = [timer for timer in self._timers.values() if timer.next_check <= now]
+        # Lost for other reasons than time, such as redelivery to ourselves: nothing to wake up for any more.
+        self.remove(timer.lease for timer in looked_at if timer.lease.is_done)
+        for timer in looked_at:
+            if timer.lease.deadline > now:
+                self._decide(timer, now, due)
+        return due
+
+    def _decide(self, timer: _LeaseTimer, now: float, due: Due) -> None:
+        lease = timer.lease
+        timer.next_check = lease.deadline
+        if not lease.undecided:
+            return
+        if timer.handed_out_at is None:
+            due.release.append(lease)
+        elif not self.can_renew or now - timer.since >= self.max_lease_s:
+            due.not_renewable.append(lease)
+        else:
+            due.renew.append(lease)
+            timer.attempts += 1
+            if timer.attempts == 1:
+                # If it isn't confirmed by then, try once more before the lock expires.
+                timer.next_check = (now + lease.deadline) / 2

@@ -1,0 +1,129 @@
+"""What a broker answers, on its way to the client: passed on as it comes, but for what may hold addresses.
+
+Decides how much of an answer is held back, and until when. Most is not; of what a ShareFetch brings, only the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+
+from kshare.errors import DecodeError
+from kshare.protocol.frames import MAX_FRAME
+from kshare.protocol.messages import ApiVersionsResponse
+from kshare.trace.addresses import Handling, address_structs, decode, encode, handling, limit_versions
+from kshare.trace.request_heads import RequestHead
+from kshare.trace.response_tail import TAIL, encode_in_length, has_no_addresses, rewritten_tail
+
+Move = Callable[[str, int], tuple[str, int]]
+"""A broker's address → where clients find it here."""
+
+_SIZE, _HEAD = 4, 8
+"""The size alone; with the correlation id behind it."""
+
+
+class ResponseStream:
+    """`asked` is what is waited for, by correlation id; what is answered is taken out of it."""
+
+    def __init__(self, asked: MutableMapping[int, RequestHead], move: Move) -> None:
+        self._asked = asked
+        self._move = move
+        self._begun = b""
+        """Of a frame whose head hasn't come yet as a whole."""
+        self._question: RequestHead | None = None
+        self._handling = Handling.PASS
+        self._left = 0
+        """Bytes of the frame that have still to come."""
+        self._parts: list[memoryview] = []
+        """Of a frame that may have to be read: all of it so far."""
+        self._held = b""
+        """What has come of its end, which isn't passed on yet."""
+
+    @property
+    def is_amid(self) -> bool:
+        return bool(self._begun or self._left)
+
+    def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
+        """What can be passed on. DecodeError if this is no stream of frames."""
+        rest = memoryview(self._begun + bytes(chunk) if self._begun else chunk)
+        self._begun = b""
+        while rest:
+            if not self._left and not self._begin(rest):
+                self._begun = bytes(rest)
+                return
+            piece, rest = rest[: self._left], rest[self._left :]
+            self._left -= len(piece)
+            yield from self._pass(piece)
+            if not self._left and (last := self._end()):
+                yield last
+
+    def _begin(self, rest: memoryview) -> bool:
+        """Whether it can be said what comes."""
+        if len(rest) < _SIZE:
+            return False
+        size = int.from_bytes(rest[:_SIZE], "big", signed=True)
+        if not 0 <= size <= MAX_FRAME:
+            raise DecodeError("size", 0, f"a frame of {size} bytes announced")
+        question = None
+        if _SIZE + size >= _HEAD:  # or else it is a SASL token of old
+            if len(rest) < _HEAD:
+                return False
+            question = self._asked.pop(int.from_bytes(rest[_SIZE:_HEAD], "big", signed=True), None)
+        self._question = question
+        self._handling = handling(question.api_key, question.version) if question else Handling.PASS
+        self._left = _SIZE + size
+        return True
+
+    def _pass(self, piece: memoryview) -> list[bytes | memoryview]:
+        """What needn't be held back."""
+        if self._handling is Handling.PASS:
+            return [piece]
+        self._parts.append(piece)
+        if self._handling is Handling.HOLD:
+            return []
+        free = len(piece) - max(0, TAIL - self._left)
+        if free > 0:
+            passed, self._held = self._held, bytes(piece[free:])
+            return [passed, piece[:free]]
+        held = self._held + bytes(piece)
+        free = max(0, len(held) - (TAIL - self._left))
+        self._held = held[free:]
+        return [held[:free]]
+
+    def _end(self) -> bytes:
+        parts, self._parts = self._parts, []
+        held, self._held = self._held, b""
+        if self._handling is Handling.PASS or self._question is None:
+            return b""
+        if self._handling is Handling.HOLD_TAIL:
+            if has_no_addresses(held, self._question.version):
+                return held
+            if sum(map(len, parts)) > len(held):
+                return self._moved_tail(self._question, memoryview(b"".join(parts))[_SIZE:], held)
+        frame = self._moved(self._question, memoryview(b"".join(parts))[_SIZE:])
+        return len(frame).to_bytes(_SIZE, "big") + frame
+
+    def _moved(self, question: RequestHead, frame: memoryview) -> bytes:
+        answer = decode(question.api_key, question.version, frame)
+        if answer is None:
+            return bytes(frame)
+        has_changed = (
+            limit_versions(answer) if isinstance(answer, ApiVersionsResponse) else self._move_all(answer)
+        )
+        return encode(answer, question.version, frame) if has_changed else bytes(frame)
+
+    def _moved_tail(self, question: RequestHead, frame: memoryview, held: bytes) -> bytes:
+        """`held` with other addresses, if they are in it; all before it has been passed on."""
+        answer = decode(question.api_key, question.version, frame)
+        if answer is None:
+            return held
+        old = encode(answer, question.version, frame)
+        if not self._move_all(answer):
+            return held
+        new = encode_in_length(answer, question.version, frame, len(old))
+        return (new and rewritten_tail(held, old, new)) or held
+
+    def _move_all(self, answer: object) -> bool:
+        found = list(address_structs(answer))
+        for place in found:
+            place.host, place.port = self._move(place.host, place.port)
+        return bool(found)

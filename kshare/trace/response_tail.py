@@ -1,0 +1,104 @@
+"""The end of a ShareFetch's answer, which is held back until it is known whether addresses are in it.
+
+Decides what is told by the end alone, and how other addresses get into as many bytes. What is in the end, the schema
+says: a field that a version adds is kept like any other.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import count, product
+from typing import Any
+
+from kshare.protocol.message import Message
+from kshare.protocol.messages import ShareFetchResponse
+from kshare.protocol.primitives import join_tags, split_tags, write_uvarint
+from kshare.protocol.spec import specs_of, struct_named
+from kshare.trace.addresses import address_fields, address_structs, encode
+
+TAIL = 4096
+"""Bytes that are held back. Enough for the addresses of 40 brokers."""
+
+_PADDING_TAGS = (100, 200, 20_000)
+"""No fields of Kafka's; whoever doesn't know a tag passes over it. Their numbers take one, two and three bytes."""
+
+
+def has_no_addresses(tail: bytes, version: int) -> bool:
+    """Told by the end alone, as nearly always. False if it can't be."""
+    ending = _usual_ending(version)
+    return bool(ending) and tail.endswith(ending)
+
+
+@lru_cache(maxsize=16)
+def _usual_ending(version: int) -> bytes:
+    """How an answer without addresses ends: no elements, fields at their defaults and no tags.
+
+    Empty where an answer with addresses may end in the same way, as far as its schema goes. By a tag that the schema
+    doesn't know, and whose last byte is 1, it may: then a client is told where the broker really is.
+    """
+    cls: Any = ShareFetchResponse
+    fields = address_fields(cls)
+    if len(fields) != 1 or not fields[0].is_array or fields[0].is_tagged_in(version):
+        return b""
+    element: Any = struct_named(cls, fields[0].element)
+    if any(spec.is_tagged_in(version) for spec in specs_of(element)):
+        return b""  # an element ends with what is in its tags
+    without: bytes = cls().encode(version)
+    with_one: bytes = cls(**{fields[0].attribute: [element()]}).encode(version)
+    start = next(i for i, (one, other) in enumerate(zip(without, with_one, strict=False)) if one != other)
+    return without[start:]
+
+
+def rewritten_tail(held: bytes, old: bytes, new: bytes) -> bytes | None:
+    """`held`, the end of an answer, changed as `new` differs from `old`. None if these differ before it as well."""
+    size = len(held)
+    if len(old) != len(new) or old[:-size] != new[:-size]:
+        return None
+    old, new = old[-size:], new[-size:]
+    same = next((i for i, (was, will_be) in enumerate(zip(old, new, strict=True)) if was != will_be), size)
+    return held[:same] + new[same:] if held[same:] == old[same:] else None
+
+
+def encode_in_length(answer: Message, version: int, frame: memoryview, length: int) -> bytes | None:
+    """Like `encode`, in so many bytes: the frame's size has been passed on already.
+
+    What is too short is filled up by a tag that nobody knows; what is too long goes without racks, or without
+    addresses, for which clients then ask. None if nothing helps.
+    """
+    fitting = _padded(answer, version, frame, length)
+    if fitting is None:
+        for place in address_structs(answer):
+            if hasattr(place, "rack"):
+                place.rack = None
+        fitting = _padded(answer, version, frame, length)
+    if fitting is None:
+        cls: Any = type(answer)
+        for spec in address_fields(cls):
+            setattr(answer, spec.attribute, getattr(cls(), spec.attribute))
+        fitting = _padded(answer, version, frame, length)
+    return fitting
+
+
+def _padded(answer: Any, version: int, frame: memoryview, length: int) -> bytes | None:
+    encoded = encode(answer, version, frame)
+    spare = length - len(encoded)
+    if spare <= 0:
+        return None if spare else encoded
+    kept: bytes = answer.unknown_tags
+    tags = split_tags(kept, 0)[0] if kept else {}
+    for first, size_bytes in product(_PADDING_TAGS, (1, 2)):
+        number = next(number for number in count(first) if number not in tags)
+        filling = spare - _uvarint_size(number) - size_bytes
+        if filling >= 0:
+            answer.unknown_tags = join_tags({**tags, number: bytes(filling)})
+            encoded = encode(answer, version, frame)
+            if len(encoded) == length:
+                return encoded
+    answer.unknown_tags = kept
+    return None
+
+
+def _uvarint_size(value: int) -> int:
+    out = bytearray()
+    write_uvarint(out, value)
+    return len(out)

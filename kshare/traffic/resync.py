@@ -1,0 +1,74 @@
+"""One direction of a connection: bytes in, frames out; finds the way back after a hole.
+
+While the frames lead from one to the next nothing is guessed. After a hole, or where a capture begins in the middle, a
+frame is looked for: where a piece of the stream begins (brokers and clients start frames there), and inside of pieces
+if the frame is there as a whole. What "looks like a frame" means is said by whoever knows what is waited for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from kshare.errors import DecodeError
+from kshare.protocol.frames import MAX_FRAME, SIZE_BYTES
+from kshare.traffic.frame_buffer import FrameBuffer
+
+_WINDOW = 64 * 1024
+"""How many bytes are kept to look for a frame in."""
+_MAY_BEGIN_A_SIZE = re.compile(rb"[\x00-\x10]")
+
+Judge = Callable[[memoryview, bool], bool]
+"""Is this a frame, or with False the beginning of one?"""
+
+
+class ResyncingSplitter:
+    def __init__(self, looks_right: Judge, *, is_searching: bool = False) -> None:
+        self._looks_right = looks_right
+        self._splitter = FrameBuffer()
+        self._window = b""
+        self._is_searching = is_searching
+
+    def feed(self, data: bytes | memoryview) -> Iterable[memoryview]:
+        """Whole frames, without their sizes."""
+        if self._is_searching:
+            found = self._search(bytes(data))
+            return () if found is None else self._split(found)
+        return () if self._splitter.is_but_more(data) else self._split(data)
+
+    def _split(self, data: bytes | memoryview) -> Iterator[memoryview]:
+        try:
+            yield from self._splitter.feed(data)
+        except DecodeError:
+            self.lose()
+
+    def lose(self) -> None:
+        """What comes next doesn't follow on what came."""
+        self._splitter = FrameBuffer()
+        self._window = b""
+        self._is_searching = True
+
+    def _search(self, piece: bytes) -> bytes | None:
+        """The stream from its first frame on."""
+        self._window += piece
+        at = self._first_frame(len(self._window) - len(piece))
+        if at is None:
+            surplus = max(0, len(self._window) - _WINDOW)
+            self._window = self._window[surplus:]
+            return None
+        rest, self._window = self._window[at:], b""
+        self._is_searching = False
+        return rest
+
+    def _first_frame(self, seam: int) -> int | None:
+        window = memoryview(self._window)
+        for match in _MAY_BEGIN_A_SIZE.finditer(self._window):
+            start = match.start() + SIZE_BYTES
+            size = int.from_bytes(window[match.start() : start], "big", signed=True)
+            if start > len(window) or not SIZE_BYTES <= size <= MAX_FRAME:
+                continue
+            is_whole = start + size <= len(window)
+            may_begin = is_whole or match.start() == seam
+            if may_begin and self._looks_right(window[start : start + size], is_whole):
+                return match.start()
+        return None

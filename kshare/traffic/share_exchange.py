@@ -1,0 +1,161 @@
+"""ShareFetch and ShareAcknowledge, request and response together, in one form for both.
+
+Decides nothing. Acknowledgement types that don't fit their range are kept as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
+from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
+from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
+from kshare.traffic.exchange import Exchange
+
+Partition: TypeAlias = tuple[bytes, int]
+"""Topic id and number."""
+
+OPENING, CLOSING = 0, -1
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+TYPE_NAMES = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
+
+
+class AcquiredRange(NamedTuple):
+    partition: Partition
+    first: int
+    last: int
+    delivery_count: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class AckedRange(NamedTuple):
+    """As it was sent: one type, or one an offset, or something wrong."""
+
+    partition: Partition
+    first: int
+    last: int
+    types: bytes
+
+    @property
+    def is_well_formed(self) -> bool:
+        return self.last >= self.first and len(self.types) in (1, self.last - self.first + 1)
+
+    def runs(self) -> list[tuple[int, int, int]]:
+        """First, last and type of neighbours that have the same one; none if something is wrong."""
+        _, first, last, types = self
+        if len(types) == 1 and first <= last:
+            return [(first, last, types[0])]
+        if not self.is_well_formed:
+            return []
+        if types.count(types[:1]) == len(types):
+            return [(first, last, types[0])]
+        found = []
+        at = first
+        for kind, run in groupby(types):
+            length = sum(1 for _ in run)
+            found.append((at, at + length - 1, kind))
+            at += length
+        return found
+
+
+class PartitionError(NamedTuple):
+    partition: Partition
+    code: int
+    is_of_acknowledging: bool
+
+
+@dataclass(slots=True)
+class ShareExchange:
+    exchange: Exchange
+    group: str
+    member: str
+    epoch: int
+    is_renewing: bool
+    fetch: ShareFetchRequest | None
+    """None for a ShareAcknowledge."""
+    named: list[Partition] = field(default_factory=list)
+    forgotten: list[Partition] = field(default_factory=list)
+    acknowledged: list[AckedRange] = field(default_factory=list)
+    acquired: list[AcquiredRange] = field(default_factory=list)
+    error: int = 0
+    """Of the request as a whole."""
+    errors: list[PartitionError] = field(default_factory=list)
+    lock_ms: int = 0
+    is_answered: bool = False
+
+    def refused(self) -> set[Partition]:
+        """Partitions whose acknowledgements came to nothing."""
+        return {one.partition for one in self.errors if one.is_of_acknowledging} if self.errors else set()
+
+
+def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
+    """None for anything that is no part of a share session."""
+    request = exchange.request
+    if isinstance(request, ShareFetchRequest):
+        share = _begin(exchange, request, request)
+        share.forgotten = [
+            (topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions
+        ]
+    elif isinstance(request, ShareAcknowledgeRequest):
+        share = _begin(exchange, request, None)
+    else:
+        return None
+    for topic in request.topics:
+        for partition in topic.partitions:
+            where = (topic.topic_id, partition.partition_index)
+            share.named.append(where)
+            for batch in partition.acknowledgement_batches:
+                share.acknowledged.append(
+                    AckedRange(where, batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                )
+    _read_answer(share, exchange)
+    return share
+
+
+def _begin(
+    exchange: Exchange,
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    fetch: ShareFetchRequest | None,
+) -> ShareExchange:
+    return ShareExchange(
+        exchange,
+        request.group_id or "",
+        request.member_id or "",
+        request.share_session_epoch,
+        request.is_renew_ack,
+        fetch,
+    )
+
+
+def _read_answer(share: ShareExchange, exchange: Exchange) -> None:
+    response = exchange.response
+    if not isinstance(response, ShareFetchResponse | ShareAcknowledgeResponse):
+        return
+    share.is_answered = True
+    share.error = response.error_code
+    share.lock_ms = response.acquisition_lock_timeout_ms
+    if isinstance(response, ShareAcknowledgeResponse):
+        share.errors = [
+            PartitionError((topic.topic_id, one.partition_index), one.error_code, True)
+            for topic in response.responses
+            for one in topic.partitions
+            if one.error_code
+        ]
+        return
+    for fetched in response.responses:
+        for data in fetched.partitions:
+            where = (fetched.topic_id, data.partition_index)
+            if data.error_code:
+                share.errors.append(PartitionError(where, data.error_code, False))
+            if data.acknowledge_error_code:
+                share.errors.append(PartitionError(where, data.acknowledge_error_code, True))
+            share.acquired += [
+                AcquiredRange(where, one.first_offset, one.last_offset, one.delivery_count)
+                for one in data.acquired_records
+            ]

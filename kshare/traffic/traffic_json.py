@@ -1,0 +1,97 @@
+"""Exchanges and findings as JSON, one object each. Without bodies: their secrets must be masked first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshare.protocol.error_codes import error_name
+from kshare.traffic.exchange import Exchange
+from kshare.traffic.findings import Finding
+from kshare.traffic.mentions import Mentions
+from kshare.traffic.names import Names
+from kshare.traffic.share_exchange import TYPE_NAMES, ShareExchange
+
+
+def exchange_json(
+    exchange: Exchange, share: ShareExchange | None, mentioned: Mentions, names: Names
+) -> dict[str, Any]:
+    form: dict[str, Any] = {
+        "type": "exchange",
+        "time": exchange.asked_at,
+        "seconds": exchange.seconds,
+        "connection": exchange.connection.number,
+        "client": exchange.connection.client,
+        "server": exchange.connection.server,
+        "clientId": exchange.client_id,
+        "api": exchange.api,
+        "version": exchange.version,
+        "correlationId": exchange.correlation_id,
+        "requestBytes": len(exchange.request_frame),
+        "responseBytes": None if exchange.response_frame is None else len(exchange.response_frame),
+        "errors": sorted(error_name(code) for code in mentioned.errors),
+    }
+    if mentioned.groups:
+        form["groups"] = sorted(mentioned.groups)
+    if topics := names.topics(mentioned):
+        form["topics"] = sorted(topics)
+    if exchange.problem:
+        form["problem"] = exchange.problem
+    if exchange.request_surplus:
+        form["requestSurplusBytes"] = exchange.request_surplus
+    if exchange.response_surplus:
+        form["responseSurplusBytes"] = exchange.response_surplus
+    if share:
+        form["share"] = _share_exchange_json(share, names)
+    return form
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "type": "finding",
+        "time": finding.time,
+        "rule": finding.rule,
+        "level": finding.level.value,
+        "group": finding.group,
+        "member": finding.member,
+        "clientId": finding.client_id,
+        "text": finding.text,
+        "count": finding.count,
+    }
+
+
+def _share_exchange_json(share: ShareExchange, names: Names) -> dict[str, Any]:
+    return {
+        "group": share.group,
+        "member": share.member,
+        "epoch": share.epoch,
+        "isRenewing": share.is_renewing,
+        "lockMs": share.lock_ms,
+        "forgotten": [_where(one, names) for one in share.forgotten],
+        "acquired": [
+            {
+                **_where(one.partition, names),
+                "first": one.first,
+                "last": one.last,
+                "deliveryCount": one.delivery_count,
+            }
+            for one in share.acquired
+        ],
+        "acknowledged": [
+            {**_where(ack.partition, names), "first": first, "last": last, "type": TYPE_NAMES.get(kind, kind)}
+            for ack in share.acknowledged
+            for first, last, kind in ack.runs()
+        ],
+        "error": error_name(share.error) if share.error else None,
+        "partitionErrors": [
+            {
+                **_where(one.partition, names),
+                "error": error_name(one.code),
+                "isOfAcknowledging": one.is_of_acknowledging,
+            }
+            for one in share.errors
+        ],
+    }
+
+
+def _where(partition: tuple[bytes, int], names: Names) -> dict[str, Any]:
+    return {"topic": names.topic(partition[0]), "partition": partition[1]}

@@ -1,0 +1,171 @@
+"""Leases: acquired for a block, read as often as wanted, accepted or released at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kshare.errors import ConfigError
+from kshare.protocol.messages import ShareAcknowledgeRequest
+from kshare.spark import BatchLease, LeaseEnded, LeaseLostError, batch_lease, lease
+from kshare.spark.backlog import BacklogReader
+from kshare.spark.connections import close_connections
+from kshare.spark.lease_token import lease_options, lease_reader
+from kshare.spark.options import ReadOptions
+from kshare.testing import Broker
+
+NO_SPARK = cast(SparkSession, None)
+"""Nothing but `dataframe` needs one."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as one:
+        yield one
+        close_connections()
+
+
+@pytest.fixture(autouse=True)
+def short_lull(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An embedded broker answers at once: nothing more is nothing more."""
+    monkeypatch.setattr(batch_lease, "_LULL_S", 0.2)
+
+
+def options(broker: Broker, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": broker.bootstrap, "group": f"of-{topic}", "subscribe": topic}
+
+
+def fill(broker: Broker, topic: str, records: int = 10, lock_ms: int = 30_000, partitions: int = 1) -> None:
+    broker.create_topic(topic, partitions)
+    broker.set_group_config(
+        f"of-{topic}",
+        {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": str(lock_ms)},
+    )
+    for partition in range(partitions):
+        broker.produce(topic, [b"%d" % number for number in range(records)], partition=partition)
+
+
+def leased(broker: Broker, topic: str, max_records: int = 1000) -> BatchLease:
+    return lease(NO_SPARK, options(broker, topic), max_records=max_records, max_wait=20)
+
+
+def offsets(token: str) -> list[tuple[int, int]]:
+    reader = lease_reader(token, {})
+    return [
+        (row["partition"], row["offset"])
+        for task in reader.partitions()
+        for batch in reader.read(task)
+        for row in batch.to_pylist()
+    ]
+
+
+def backlog(broker: Broker, topic: str) -> list[int]:
+    reader = BacklogReader(ReadOptions.parse(options(broker, topic), is_streaming=False))
+    batches = [batch for task in reader.partitions() for batch in reader.read(task)]
+    return [row["offset"] for batch in batches for row in batch.to_pylist()]
+
+
+def test_records_are_read_again_and_again_and_accepted_at_the_end(broker: Broker) -> None:
+    fill(broker, "clean", partitions=2)
+    with leased(broker, "clean") as held:
+        assert held.count == 20
+        expected = [(partition, offset) for partition in (0, 1) for offset in range(10)]
+        assert offsets(held.token) == expected
+        assert offsets(held.token) == expected
+        broker.produce("clean", [b"later"])
+    with leased(broker, "clean") as rest:
+        # Its delivery count isn't told: a fetch that still waited at the broker may have had it, and given it back.
+        assert [(one.first, one.last) for one in rest.ranges] == [(10, 10)]
+    assert backlog(broker, "clean") == []
+
+
+def test_an_error_in_the_block_releases_them(broker: Broker) -> None:
+    fill(broker, "error")
+    with pytest.raises(ZeroDivisionError), leased(broker, "error"):
+        raise ZeroDivisionError
+    assert backlog(broker, "error") == list(range(10))
+    with leased(broker, "error") as held:
+        assert {one.delivery_count for one in held.ranges} == {2}
+
+
+def test_no_more_than_was_asked_for(broker: Broker) -> None:
+    broker.create_topic("some", 1)
+    broker.set_group_config("of-some", {"share.auto.offset.reset": "earliest"})
+    for _ in range(50):
+        broker.produce("some", [b"one"])
+    with leased(broker, "some", max_records=20) as held:
+        assert 20 <= held.count < 50
+    assert len(backlog(broker, "some")) == 50 - held.count
+
+
+def test_an_empty_topic_gives_an_empty_lease(broker: Broker) -> None:
+    broker.create_topic("empty", 1)
+    with lease(NO_SPARK, options(broker, "empty"), max_wait=0.1) as held:
+        assert held.count == 0
+        assert offsets(held.token) == []
+
+
+def test_it_is_renewed_while_it_lasts(broker: Broker) -> None:
+    fill(broker, "long", lock_ms=1000)
+    renewals = broker.faults.add(
+        ShareAcknowledgeRequest, times=None, when=lambda request: request.is_renew_ack
+    )
+    with leased(broker, "long") as held:
+        deadline = time.monotonic() + 60
+        while renewals.hits < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(offsets(held.token)) == 10
+    renewals.stop()
+    assert renewals.hits >= 3
+    assert backlog(broker, "long") == []
+
+
+def test_after_its_end_nothing_is_read(broker: Broker) -> None:
+    fill(broker, "ended")
+    with leased(broker, "ended") as held:
+        token = held.token
+        reader = lease_reader(token, {})
+        (task,) = reader.partitions()
+    with pytest.raises(LeaseEnded, match="within its `with` block"):
+        held.dataframe()
+    with pytest.raises(LeaseEnded, match="of group of-ended has ended"):
+        reader.read(task)
+    with pytest.raises(LeaseEnded, match="of group of-ended has ended"):
+        lease_reader(token, {}).partitions()
+
+
+def test_lost_locks_are_said_to_be_lost(broker: Broker) -> None:
+    fill(broker, "lost")
+
+    def work() -> None:
+        with leased(broker, "lost") as held:
+            broker.hang_up()
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not held._lost:
+                time.sleep(0.01)
+            with pytest.raises(LeaseLostError):
+                held.dataframe()
+
+    with pytest.raises(LeaseLostError, match="10 of 10 leased records are lost"):
+        work()
+    assert backlog(broker, "lost") == list(range(10))
+
+
+def test_tokens_carry_the_options_and_nonsense_is_refused(broker: Broker) -> None:
+    fill(broker, "token", records=1)
+    given = {**options(broker, "token"), "includeHeaders": "true"}
+    with lease(NO_SPARK, given, max_wait=20) as held:
+        assert lease_options(held.token, {"lease": held.token}).include_headers
+        more = lease_options(
+            held.token, {"lease": held.token, "deliverycount": "true", "INCLUDEHEADERS": "false"}
+        )
+        assert (more.delivery_count, more.include_headers) == (True, False)
+    for nonsense in ("", "nonsense", held._given["group"]):
+        with pytest.raises(ConfigError, match="this is not the token of a lease"):
+            lease_reader(nonsense, {})
+    with pytest.raises(ConfigError, match="max_records must be from 1"):
+        lease(NO_SPARK, given, max_records=0)

@@ -1,0 +1,97 @@
+"""Deadlines, renewals and losses, with the clock in the hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kshare.state.lease import ACCEPT, Lease
+from kshare.state.lease_timers import LeaseTimers
+
+P = (b"t" * 16, 0)
+
+
+def lease_timers(*, can_renew: bool = True, max_lease_s: float = 100.0) -> tuple[LeaseTimers, Lease]:
+    made = LeaseTimers(can_renew=can_renew, max_lease_s=max_lease_s)
+    lease = Lease(P, 0, 9, 1)
+    made.add(lease, lock_s=30.0, since=0.0)
+    return made, lease
+
+
+def test_a_deadline_is_a_little_before_the_lock_is_over() -> None:
+    _, lease = lease_timers()
+    assert lease.deadline == pytest.approx(28.5)
+
+
+def test_nothing_is_due_before_two_thirds_of_the_lock() -> None:
+    made, lease = lease_timers()
+    made.hand_out(lease, now=1.0)
+    assert made.wake_at == pytest.approx(20.0)
+    assert made.due(now=19.9).renew == []
+    assert made.due(now=20.0).renew == [lease]
+
+
+def test_a_lease_in_hand_is_renewed_again_and_again() -> None:
+    made, lease = lease_timers()
+    made.hand_out(lease, now=0.0)
+    now = 0.0
+    for _ in range(3):
+        now += 20.0
+        assert made.due(now).renew == [lease]
+        made.on_renewed(lease, now)
+        assert lease.deadline == pytest.approx(now + 28.5)
+
+
+def test_a_renewal_that_is_not_confirmed_is_tried_once_more() -> None:
+    made, lease = lease_timers()
+    made.hand_out(lease, now=0.0)
+    assert made.due(now=20.0).renew == [lease]
+    assert made.wake_at == pytest.approx(24.25)
+    assert made.due(now=24.25).renew == [lease]
+
+
+def test_renewing_ends_at_the_stated_maximum() -> None:
+    made, lease = lease_timers(max_lease_s=50.0)
+    made.hand_out(lease, now=0.0)
+    for now in (20.0, 40.0):
+        assert made.due(now).renew == [lease]
+        made.on_renewed(lease, now)
+    due = made.due(now=60.0)
+    assert (due.renew, due.not_renewable) == ([], [lease])
+    assert made.due(now=61.0).not_renewable == []
+
+
+def test_where_the_broker_cannot_renew_the_cap_comes_at_once() -> None:
+    made, lease = lease_timers(can_renew=False)
+    made.hand_out(lease, now=0.0)
+    assert made.due(now=20.0).not_renewable == [lease]
+
+
+def test_rule_9_what_waits_too_long_is_given_back() -> None:
+    made, lease = lease_timers()
+    assert made.due(now=20.0).release == [lease]
+
+
+def test_rule_9_what_has_run_out_is_not_handed_out() -> None:
+    made, lease = lease_timers()
+    assert not made.hand_out(lease, now=28.5)
+    made.remove([lease])
+    assert not made.hand_out(lease, now=1.0)
+
+
+def test_what_is_decided_needs_no_renewal() -> None:
+    made, lease = lease_timers()
+    made.hand_out(lease, now=0.0)
+    lease.decide_held(ACCEPT)
+    due = made.due(now=20.0)
+    assert (due.renew, due.release, due.not_renewable) == ([], [], [])
+
+
+def test_what_is_removed_is_looked_after_no_more() -> None:
+    made, lease = lease_timers()
+    made.remove([lease])
+    assert len(made) == 0
+    assert made.wake_at == math.inf
+    made.on_renewed(lease, since=1.0)
+    assert lease.deadline == pytest.approx(28.5)

@@ -1,0 +1,166 @@
+"""What goes on while the user's code is away: for longer than locks last, interrupted, or until the program ends."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+import kshare.sync
+from kshare.engine.events import Event, LeaseRenewed
+from kshare.protocol.messages import ShareGroupHeartbeatRequest
+from kshare.testing import Broker
+from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(settings={"group.share.min.record.lock.duration.ms": "200"}) as started:
+        settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "1000"}
+        started.set_group_config("g", settings)
+        yield started
+
+
+def consume(broker: Broker, **options: Any) -> kshare.sync.ShareConsumer:
+    return kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=["t"], **options)
+
+
+def test_locks_are_renewed_while_a_record_is_worked_on(broker: Broker) -> None:
+    """For as many lock durations as it takes: nothing but the background thread runs the loop meanwhile."""
+    broker.create_topic("t")
+    broker.produce("t", [b"slow", b"next"])
+    renewed = threading.Semaphore(0)
+
+    def observe(event: Event) -> None:
+        if isinstance(event, LeaseRenewed):
+            renewed.release()
+
+    with consume(broker, observer=observe) as consumer:
+        for record in consumer:
+            if record.value == b"next":
+                assert record.delivery_count == 1
+                record.accept()
+                break
+            for _ in range(4):
+                assert renewed.acquire(timeout=DEADLINE_S)
+        assert set(consumer.commit().values()) == {None}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it_works_in_code_of_another_event_loop(broker: Broker, backend: str) -> None:
+    """As in a notebook, whose thread runs one."""
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(50)])
+
+    async def work() -> list[bytes | None]:
+        seen: list[bytes | None] = []
+        with consume(broker) as consumer:
+            for record in consumer:
+                seen.append(record.value)
+                if len(seen) == 50:
+                    record.accept()
+                    break
+            assert set(consumer.commit().values()) == {None}
+        return seen
+
+    assert len(anyio.run(work, backend=backend)) == 50
+
+
+def test_consumers_in_several_threads_share_the_work(broker: Broker) -> None:
+    broker.create_topic("t", partitions=3)
+    broker.produce("t", [b"%d" % number for number in range(300)])
+    seen: list[bytes | None] = []
+
+    def work() -> None:
+        with consume(broker, max_records=20) as first, consume(broker, max_records=20) as second:
+            while len(seen) < 300:
+                for consumer in (first, second):
+                    batch = consumer.next_batch(timeout=0.05)
+                    if batch is not None:
+                        seen.extend(record.value for record in batch)
+                        batch.accept()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert sorted(seen, key=str) == sorted((b"%d" % number for number in range(300)), key=str)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfinished(
+    broker: Broker,
+) -> None:
+    """As libraries do that limit the time of a job. What was finished may come again."""
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(200)])
+    finished: set[bytes | None] = set()
+    for attempt in range(10):
+        is_working = threading.Event()
+
+        def work(is_working: threading.Event = is_working) -> None:
+            try:
+                with consume(broker, max_records=10) as consumer:
+                    for record in consumer:
+                        is_working.set()
+                        value = record.value
+                        threading.Event().wait(0.001)
+                        finished.add(value)
+            except Exception:
+                return
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert is_working.wait(DEADLINE_S)
+        thread.join(0.01 * attempt)
+        ident = thread.ident
+        assert ident is not None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Interrupted))
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+    with consume(broker) as consumer:
+        while len(finished) < 200:
+            batch = consumer.next_batch(timeout=DEADLINE_S)
+            assert batch is not None, "a record that nobody finished was accepted"
+            finished |= {record.value for record in batch}
+            batch.accept()
+
+
+AT_EXIT = """
+import atexit, sys
+from kshare import sync
+consumer = sync.ShareConsumer(sys.argv[1], group="g", topics=["t"])
+consumer.__enter__()
+if sys.argv[2] == "closed":
+    atexit.register(consumer.close)
+for record in consumer:
+    break
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["closed", "left open"])
+async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) -> None:
+    cluster = TinyCluster("t")
+    cluster.topics["t"].append(b"0")
+    async with cluster.running():
+        with anyio.fail_after(DEADLINE_S):
+            command = [sys.executable, "-c", AT_EXIT, cluster.bootstrap, end]
+            ended = await anyio.run_process(command, stderr=subprocess.PIPE)
+        assert b"Error" not in ended.stderr
+        assert ACCEPTED not in cluster.topics["t"].states
+        if end == "closed":
+            assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
+            assert cluster.topics["t"].states == [AVAILABLE]

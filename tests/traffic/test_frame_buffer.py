@@ -1,0 +1,47 @@
+"""Frames in pieces share their memory, and never take it from somebody who still looks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.traffic.frame_buffer import FrameBuffer
+from tests.helpers.framing import framed
+
+
+@given(
+    st.lists(st.binary(max_size=40), max_size=8),
+    st.lists(st.integers(1, 30), min_size=1, max_size=60),
+    st.sets(st.integers(0, 7)),
+)
+def test_what_is_still_looked_at_stays_as_it_is(bodies: list[bytes], cuts: list[int], kept: set[int]) -> None:
+    stream, splitter, at = framed(*bodies), FrameBuffer(), 0
+    seen: list[bytes] = []
+    held: list[tuple[memoryview, bytes]] = []
+    for size in [*cuts, len(stream)]:
+        for frame in splitter.feed(stream[at : at + size]):
+            if len(seen) in kept:
+                held.append((frame, bytes(frame)))
+            seen.append(bytes(frame))
+        at += size
+    assert seen == bodies
+    assert all(frame == copy for frame, copy in held)
+
+
+def test_memory_is_used_again_once_nobody_looks() -> None:
+    splitter = FrameBuffer()
+    places = []
+    for body in (b"first" * 10, b"second" * 5, b"third" * 8):
+        stream = framed(body)
+        assert list(splitter.feed(stream[:9])) == []
+        (frame,) = splitter.feed(stream[9:])
+        assert frame == body
+        places.append(frame.obj)
+        del frame
+    assert places[0] is places[1] is places[2]
+
+
+def test_a_frame_in_one_piece_is_not_copied() -> None:
+    stream = framed(b"abc")
+    (frame,) = FrameBuffer().feed(stream)
+    assert frame.obj is stream
