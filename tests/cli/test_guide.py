@@ -13,8 +13,6 @@ from tests.cli.running import ROOT, Kshare
 from tests.helpers.documents import blocks
 from tests.helpers.rejecting import reject
 
-pytestmark = pytest.mark.lengthy
-
 SERVER = "localhost:9092"
 DEAD = "errors.deadletterqueue."
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")

@@ -15,8 +15,6 @@ from tests.cli.packets import CAPTURES
 from tests.cli.running import Kshare, kshare
 from tests.helpers.rejecting import reject
 
-pytestmark = pytest.mark.lengthy
-
 ELSEWHERE = {"trace"}
 """It ends by a signal: `tests.cli.tracing` reads every line as JSON."""
 CALLS = {

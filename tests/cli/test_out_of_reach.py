@@ -12,8 +12,6 @@ import pytest
 from tests.cli.running import assert_refused, kshare
 from tests.fakes.wall import Wall
 
-pytestmark = pytest.mark.lengthy
-
 
 @contextmanager
 def _mute() -> Iterator[str]:

@@ -21,8 +21,6 @@ import trustme
 from kshare.testing import Broker
 from tests.cli.running import Kshare, kshare
 
-pytestmark = pytest.mark.lengthy
-
 USER, PASSWORD = "alice", "s=cr,t word"
 WRONG = "gu3ssed"
 COMMANDS = {

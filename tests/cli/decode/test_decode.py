@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 
-import pytest
-
 from tests.cli import frames
 from tests.cli.running import Kshare
 
@@ -72,7 +70,6 @@ def test_a_broken_frame_is_shown_up_to_the_break(run: Kshare) -> None:
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.lengthy
 def test_a_frame_cut_anywhere_is_never_a_traceback(run: Kshare) -> None:
     frame = frames.fetch_response()
     for length in range(1, len(frame)):

@@ -173,7 +173,6 @@ def test_holes_cost_what_was_in_them(run: Kshare, tmp_path: Path) -> None:
         assert summary["exchanges"] >= whole - 3
 
 
-@pytest.mark.lengthy
 @pytest.mark.parametrize("size", [1, 3])
 def test_nobody_is_blamed_for_what_a_capture_lacks(run: Kshare, tmp_path: Path, size: int) -> None:
     """Wherever the hole is: clients that behaved still behave."""

@@ -19,8 +19,6 @@ from kshare.testing import Broker
 from tests.cli.running import DEADLINE, Kshare, Piped, assert_refused
 from tests.cli.terminals import Terminal
 
-pytestmark = pytest.mark.lengthy
-
 GROUP = "shippers"
 _HOME = b"\x1b[H"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
