@@ -29,7 +29,9 @@ ROUNDS = 3
 IDLE_S = 20.0
 _BEFORE_IDLE_S = 6.0
 """Longer than the time between two heartbeats."""
-_CONTENDERS = {"kshare": "kshare", "confluent-kafka": "confluent"}
+_CONTENDERS = {"kshare": "kshare", "kshare.sync": "kshare_sync", "confluent-kafka": "confluent"}
+_WITHOUT_WORK = {"kshare.sync"}
+"""No program of theirs only waits."""
 _HAND = "in hand {}"
 _ACKNOWLEDGED = "acknowledged {}"
 _FLOORS = {"null client": "socket", "null client on asyncio": "asyncio"}
@@ -44,13 +46,14 @@ def study(wishes: Wishes) -> Study:
     for name, program in _CONTENDERS.items():
         trials[name] = partial(_delays, f"{program}_latency", "implicit", records)
         trials[_EACH.format(name)] = partial(_delays, f"{program}_latency", "explicit", records)
-        trials[f"{name}, idle"] = partial(_idle, f"{program}_work", seconds)
+        if name not in _WITHOUT_WORK:
+            trials[f"{name}, idle"] = partial(_idle, f"{program}_work", seconds)
     for name, wait in _FLOORS.items():
         trials[_EACH.format(name)] = partial(_delays, "null_latency", "explicit", records, wait=wait)
-    ours, theirs = _CONTENDERS
-    pairs = [(ours, theirs), *((floor, theirs) for floor in _FLOORS)]
+    ours, blocking, theirs = _CONTENDERS
+    pairs = [(ours, theirs), (blocking, theirs), *((floor, theirs) for floor in _FLOORS)]
     contests = [
-        *(Contest(_HAND.format(q), ours, theirs) for q in _QUANTILES),
+        *(Contest(_HAND.format(q), one, theirs) for one in (ours, blocking) for q in _QUANTILES),
         *(
             Contest(what.format(q), _EACH.format(first), _EACH.format(second))
             for what in (_HAND, _ACKNOWLEDGED)
