@@ -21,7 +21,7 @@ log = logging.getLogger("kshare")
 
 SLOW = "kshare's modules are not compiled: reading records takes up to 12 times as long"
 SWITCHED_OFF = (
-    f"kshare's fast paths are switched off ({fast.SWITCH}=0): records are read many times more slowly"
+    f"kshare's fast paths are switched off ({fast.SWITCH}=0): reading records takes many times as long"
 )
 _REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
 """Pip's cache may hold a wheel that was built without a compiler."""

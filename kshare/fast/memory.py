@@ -1,6 +1,6 @@
 """Bytes read, written and copied through pointers, where Python would make an object for each.
 
-Gains: a record is read in 22 ns compiled, the whole decoder included; plain Python takes up to 12 times as long.
+Gains: a record is read and handed out in 22 ns, which takes 1.8 µs where all is plain Python.
 To take it out: write what each function says in its plain body where it is called, and drop the `.pxd` of the callers.
 
 Everything compiled is plain Python with a `.pxd` beside it that gives C types to what the `.py` says. The functions of

@@ -1,6 +1,6 @@
 """Records that the garbage collector never looks at: what keeps their memory alive passes for `bytes`.
 
-Gains: with one reference in each that might be part of a cycle, every record is tracked; see docs/architecture.md.
+Gains: no look at each record. With a list in each acquired range, the collector took longer than the decoding.
 To take it out: declare the attribute `_kept` of `protocol/record.pxd` as `object`, and assign the view itself.
 """
 
