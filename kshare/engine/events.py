@@ -19,6 +19,7 @@ from kshare.errors import KshareError
 from kshare.state.session import AckRange
 
 __all__ = [
+    "AckType",
     "Acquired",
     "Answered",
     "Assigned",
@@ -36,13 +37,12 @@ __all__ = [
     "SessionEnded",
     "Settled",
     "Skipped",
-    "Word",
 ]
 
-Word = Literal["gap", "accept", "release", "reject", "renew"]
+AckType = Literal["gap", "accept", "release", "reject", "renew"]
 """An acknowledgement type. A gap is an offset without a record."""
 
-_WORDS: tuple[Word, ...] = get_args(Word)
+_ACK_TYPES: tuple[AckType, ...] = get_args(AckType)
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 
@@ -96,18 +96,18 @@ class Settled(NamedTuple):
     is_open: bool
     """No response arrived. If the broker hasn't processed them, the records are redelivered."""
 
-    def ranges(self) -> Iterator[tuple[int, int, Word]]:
+    def ranges(self) -> Iterator[tuple[int, int, AckType]]:
         """First offset, last offset and acknowledgement type of each range."""
         for first, last, types in self.acknowledged:
             if len(types) == 1:
-                yield first, last, _WORDS[types[0]]
+                yield first, last, _ACK_TYPES[types[0]]
                 continue
             for run in _RUN.finditer(types):
-                yield first + run.start(), first + run.end() - 1, _WORDS[types[run.start()]]
+                yield first + run.start(), first + run.end() - 1, _ACK_TYPES[types[run.start()]]
 
-    def counts(self) -> Mapping[Word, int]:
+    def counts(self) -> Mapping[AckType, int]:
         """The number of offsets for each acknowledgement type."""
-        found: Counter[Word] = Counter()
+        found: Counter[AckType] = Counter()
         for first, last, word in self.ranges():
             found[word] += last - first + 1
         return found
