@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import selectors
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -24,11 +23,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kshare.errors import KshareError
 from kshare.sync.signals import SignalsPutOff
-
-try:
-    import sniffio
-except ModuleNotFoundError:  # anyio does without it, too
-    sniffio = None  # type: ignore[assignment]
 
 log = logging.getLogger("kshare.client")
 
@@ -66,7 +60,7 @@ class SharedLoop:
 
     def __init__(self, user: LoopUser) -> None:
         self._user = user
-        self._loop = _Loop(selectors.DefaultSelector())
+        self._loop = asyncio.SelectorEventLoop()
         self._pid = os.getpid()
         self._context = _asyncio_context()
         self._mutex = threading.RLock()
@@ -365,18 +359,6 @@ class _Call(Generic[ReturnT]):
             raise LoopClosed from error
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    """In a process that was forked off it isn't closed: that would take file descriptors away from the other one."""
-
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        super().__init__(selector)
-        self._pid = os.getpid()
-
-    def __del__(self) -> None:
-        if os.getpid() == self._pid:
-            super().__del__()
-
-
 def _is_in_async_code() -> bool:
     """This thread runs another event loop: two can't be run within each other."""
     try:
@@ -398,6 +380,7 @@ def _is_in_async_code() -> bool:
 def _asyncio_context() -> Context:
     """In which anyio knows that this is asyncio, be the consumer opened by a task of trio's."""
     context = copy_context()
+    sniffio = sys.modules.get("sniffio")  # anyio asks it where it is installed
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, "asyncio")
     return context

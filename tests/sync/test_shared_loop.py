@@ -247,7 +247,6 @@ def test_a_forked_process_cannot_use_it_and_does_not_harm_it(loop: SharedLoop) -
         except KshareError as error:
             os.write(writer, str(error).encode())
         loop.close()
-        loop._loop.__del__()
         os._exit(0)
     os.close(writer)
     assert b"was opened before this process was forked off" in os.read(reader, 1000)
