@@ -38,7 +38,6 @@ def test_messages_pass_the_same_tests_uncompiled() -> None:
 
 
 def test_what_users_hold_passes_the_same_tests_uncompiled() -> None:
-    tests = [
-        f"tests/client/test_{name}.py" for name in ("record", "streams", "awaiting", "deserialize", "fetch")
-    ]
+    tests = [f"tests/client/test_{name}.py" for name in ("record", "streams", "deserialize")]
+    tests += ["tests/fast/test_awaiting.py", "tests/engine/test_node_session.py"]
     _passes_uncompiled(*tests, "tests/state/test_acks.py", "tests/state/test_lease.py")

@@ -14,9 +14,6 @@ MODULES = sorted(path.name for path in FAST.glob("*.py") if path.stem != "__init
 
 MARKS = ("__del__", "Py_REFCNT", "getrefcount", "cdef extern", "cdef inline", "PyTypeObject", "pythonapi")
 
-NO_TRICKS = {"kshare/sync/shared_loop.py": ["__del__"]}
-"""A selector that a forked process inherited isn't closed when it is collected there."""
-
 
 def rows() -> list[str]:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -50,4 +47,4 @@ def test_there_are_no_such_tricks_elsewhere() -> None:
         for path in sources
         if FAST not in path.parents
     }
-    assert {path: marks for path, marks in found.items() if marks} == NO_TRICKS
+    assert {path: marks for path, marks in found.items() if marks} == {}

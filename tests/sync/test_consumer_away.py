@@ -105,7 +105,7 @@ def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfin
 ) -> None:
     """As libraries do that limit the time of a job. What was finished may come again."""
     broker.create_topic("t")
-    broker.produce("t", [b"%d" % number for number in range(200)])
+    broker.produce("t", [b"%d" % number for number in range(2000)])
     finished: set[bytes | None] = set()
     for attempt in range(10):
         is_working = threading.Event()
@@ -131,7 +131,7 @@ def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfin
         thread.join(DEADLINE_S)
         assert not thread.is_alive()
     with consume(broker) as consumer:
-        while len(finished) < 200:
+        while len(finished) < 2000:
             batch = consumer.next_batch(timeout=DEADLINE_S)
             assert batch is not None, "a record that nobody finished was accepted"
             finished |= {record.value for record in batch}
