@@ -11,6 +11,9 @@ from kshare.errors import KshareError
 from kshare.state.acks import AckOutcome
 from kshare.state.lease import Lease
 
+_MAX_LOSSES = 1000
+"""Of a consumer that never commits. Older ones become results, of which each partition has one."""
+
 
 class Commits:
     """`changed` is sent when one of them has heard of an outcome."""
@@ -74,3 +77,9 @@ class Commits:
         """Records in the user's hands, of which nothing was said yet: for all that wait, or for the next."""
         for losses in [one.losses for one in self._confirmations] or [self.losses]:
             losses.append((lease, error))
+        while len(self.losses) > _MAX_LOSSES:
+            oldest, error = self.losses.pop(0)
+            if oldest.is_loss_reported:
+                self.results.setdefault(oldest.partition, error)
+            else:
+                note(self.results, oldest.partition, error)

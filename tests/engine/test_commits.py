@@ -9,6 +9,7 @@ import pytest
 from kshare.engine.commits import Commits
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
+from kshare.state.lease import Lease
 
 TOPIC = b"t" * 16
 
@@ -38,3 +39,17 @@ def test_what_a_commit_that_failed_would_have_told_the_next_one_tells() -> None:
         assert second.results == {(TOPIC, 0): error}
     assert commits.results == {}
     assert commits.has_committed
+
+
+def test_losses_of_a_consumer_that_never_commits_are_bounded() -> None:
+    commits = Commits(Signal())
+    for number in range(5000):
+        commits.on_loss(Lease((TOPIC, number % 3), number, number, 1), KshareError(f"loss {number}"))
+    assert len(commits.losses) == 1000
+    with commits.confirmation([]) as confirmation:
+        results = confirmation.all_results(lambda partition: partition)
+    assert {partition: str(error) for partition, error in results.items()} == {
+        (TOPIC, 2): "loss 4997",
+        (TOPIC, 0): "loss 4998",
+        (TOPIC, 1): "loss 4999",
+    }
