@@ -1,4 +1,4 @@
-"""Those who wait for acknowledgements to be confirmed, and what the next of them is told beside its own."""
+"""Pending commits, and the results that the next commit returns in addition to its own."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kshare.state.acks import AckOutcome
 from kshare.state.lease import Lease
 
 _MAX_LOSSES = 1000
-"""Of a consumer that never commits. Older ones become results, of which each partition has one."""
+"""The limit for consumers that never commit. Older losses are merged into the results, one for each partition."""
 
 
 class Commits:
-    """`changed` is sent when one of them has heard of an outcome."""
+    """`changed` is sent when a pending commit got an outcome."""
 
     def __init__(self, changed: Signal) -> None:
         self.has_committed = False
-        """Somebody did, and may do so again any moment."""
+        """Whether `commit` was ever called: then it may be called again at any moment."""
         self.results: Results = {}
-        """Since the last commit, by partition: None where all was confirmed, or what went wrong last."""
+        """Since the last commit, by partition: None if everything was confirmed, or the last error."""
         self.losses: list[Loss] = []
-        """Likewise: leases that were lost with records in the user's hands of which nothing was said."""
+        """Since the last commit: lost leases with records that were handed out and not acknowledged."""
         self._changed = changed
         self._waiting = 0
         self._confirmations: list[Confirmation] = []
-        """What each of those waits for, where they don't wait for everything."""
+        """The pending commits."""
 
     @property
     def is_confirming(self) -> bool:
@@ -36,7 +36,7 @@ class Commits:
 
     @contextmanager
     def confirming(self) -> Iterator[None]:
-        """While somebody waits for acknowledgements to be confirmed: they leave at once."""
+        """While a caller waits for confirmation, acknowledgements are sent at once."""
         self._waiting += 1
         try:
             yield
@@ -45,7 +45,7 @@ class Commits:
 
     @contextmanager
     def confirmation(self, leases: Iterable[Lease]) -> Iterator[Confirmation]:
-        """Of what is decided of these by now, and of what became known before. Left by an error, the next tells it."""
+        """Wait for acknowledgements decided so far in these leases. After an error, the next commit has the results."""
         confirmation = Confirmation(leases)
         confirmation.results, self.results = self.results, {}
         confirmation.losses, self.losses = self.losses, []
@@ -63,10 +63,10 @@ class Commits:
             self._confirmations.remove(confirmation)
 
     def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
-        """For the commits that wait for it, otherwise for the next one."""
+        """Report an outcome to the commits that wait for it, or to the next one."""
         if self._confirmations:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]
-            # Every one of them is to hear of it: no short cut.
+            # Notify all of them: `any` with a generator would stop at the first.
             heard = [one.on_outcome(outcome.partition, ranges, error) for one in self._confirmations]
             self._changed.send()
             if any(heard):
@@ -74,7 +74,7 @@ class Commits:
         note(self.results, outcome.partition, error)
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
-        """Records in the user's hands, of which nothing was said yet: for all that wait, or for the next."""
+        """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""
         for losses in [one.losses for one in self._confirmations] or [self.losses]:
             losses.append((lease, error))
         while len(self.losses) > _MAX_LOSSES:

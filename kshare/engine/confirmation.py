@@ -1,4 +1,4 @@
-"""What one `commit` waits for: all that was decided when it was called, and what becomes of that.
+"""What one `commit` waits for: everything that was decided when it was called, and its outcomes.
 
 Decided later is not waited for, so a consumer that decides all the time doesn't keep its commits waiting. Pure: told of
 outcomes, and looks at leases.
@@ -15,17 +15,17 @@ from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
 Loss = tuple[Lease, KshareError]
 Results = dict[TopicIdPartition, KshareError | None]
 NameT = TypeVar("NameT")
-"""What a partition is called."""
+"""How a partition is named in results."""
 _Range = tuple[int, int]
 
 
 class Confirmation:
-    """`results` has, by partition, None where all was confirmed, or what went wrong last."""
+    """`results` has for each partition None if everything was confirmed, or the last error."""
 
     def __init__(self, leases: Iterable[Lease]) -> None:
         self.results: Results = {}
         self.losses: list[Loss] = []
-        """Of records of which nothing was said, since the last commit."""
+        """Of records that weren't acknowledged, since the last commit."""
         self._open: list[tuple[Lease, list[_Range]]] = []
         for lease in leases:
             spans = _unanswered(lease, lease.first, lease.last)
@@ -34,7 +34,7 @@ class Confirmation:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing of it is waiting to leave, or to be answered."""
+        """No acknowledgement of it is unsent or unconfirmed."""
         # Some decisions end without an outcome: gaps and renewals of a session that is lost.
         self._open = [
             (lease, spans)
@@ -46,7 +46,7 @@ class Confirmation:
     def on_outcome(
         self, partition: TopicIdPartition, ranges: Sequence[tuple[int, int]], error: KshareError | None
     ) -> bool:
-        """False: it has nothing to do with this one."""
+        """Returns False if the outcome has nothing to do with this commit."""
         is_ours = False
         left = []
         for lease, spans in self._open:
@@ -64,9 +64,9 @@ class Confirmation:
     def all_results(
         self, topic_partition_of: Callable[[TopicIdPartition], NameT]
     ) -> dict[NameT, KshareError | None]:
-        """With the losses, as users name partitions: a topic that was created anew is another one by the same name.
+        """Results and losses, by topic name: a recreated topic has the same name and another id.
 
-        A loss that the user has had an error for doesn't cover what was confirmed since.
+        A loss that was raised to the user already doesn't replace later confirmations.
         """
         results: dict[NameT, KshareError | None] = {}
         for partition, outcome in self.results.items():
@@ -80,13 +80,13 @@ class Confirmation:
 
 
 def note(results: dict[NameT, KshareError | None], partition: NameT, error: KshareError | None) -> None:
-    """What went wrong outlasts what went well."""
+    """An error is kept even if later acknowledgements are confirmed."""
     if error is not None or partition not in results:
         results[partition] = error
 
 
 def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
-    """What is decided and not sent, or sent and not answered."""
+    """Offsets that are decided and not sent, or sent and not confirmed."""
     runs = lease.runs_within(first, last, GAP, RENEW) + lease.runs_within(
         first, last, SENT | GAP, SENT | RENEW
     )
@@ -94,7 +94,7 @@ def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
 
 
 def _without(spans: Sequence[_Range], gone: Sequence[_Range]) -> list[_Range]:
-    """What is left of the spans; both in the order of their offsets."""
+    """`spans` without `gone`. Both are sorted by offset."""
     left: list[_Range] = []
     start = 0
     for first, last in spans:

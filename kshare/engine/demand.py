@@ -1,4 +1,4 @@
-"""What sessions go by when they ask for records: what the holder wants, and where its leases stand."""
+"""What sessions base their fetches on: what the holder wants, and the state of its leases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class HeldDemand:
         self._book = book
         self._holder = book.holder
         self.brokers = 1
-        """That are fetched from: they share what room there is."""
+        """The number of brokers that are fetched from. They share the capacity."""
 
     @property
     def wants_more(self) -> bool:

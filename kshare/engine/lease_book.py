@@ -1,4 +1,4 @@
-"""All leases of a member, whichever broker they are from: acquired, renewed, settled, and lost when their time is over.
+"""All leases of a member: acquires, renews and settles them, and counts them as lost when they expire.
 
 Shared by the sessions of one member, all in one event loop: no locks. Tells the holder of the records what becomes of
 them. Decides what is reported as lost; never who gets records, and sends nothing.
@@ -25,11 +25,11 @@ from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import MOVED, AckRange
 
 SessionLeases = dict[TopicIdPartition, PartitionAcks]
-"""What one session holds."""
+"""The leases of one session, by partition."""
 
 
 class LeaseBook:
-    """`changed` is sent when something was decided, answered or lost, or when there is room for more."""
+    """`changed` is sent when records are decided, confirmed or lost, and when there is capacity for more."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LeaseBook:
         reporter: Reporter | None = None,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
-        """`clock` is the event loop's; `suspended` tells for how many seconds it stood still so far."""
+        """`clock` is the event loop's; `suspended` returns for how many seconds it has not advanced so far."""
         self.holder = holder
         self.lease_timers = lease_timers
         self.reporter = reporter or Reporter()
@@ -52,11 +52,11 @@ class LeaseBook:
         self._sessions: list[SessionLeases] = []
 
     def topic_partition_of(self, partition: TopicIdPartition) -> tuple[str, int]:
-        """The topic's name, once anything of it was acquired, and the partition's number."""
+        """The topic's name, which is known once records of it were acquired, and the partition number."""
         return self._reports.topic_partition_of(partition)
 
     def now(self) -> float:
-        """After a suspension, locks are over that much sooner."""
+        """After a suspension, locks expire earlier by that time."""
         slept = self.clock.slept()
         if slept:
             self.lease_timers.on_suspended(slept)
@@ -65,7 +65,7 @@ class LeaseBook:
     # --- in
 
     def open_session(self) -> SessionLeases:
-        """What one broker's session holds: looked after by whichever session has its turn."""
+        """Leases for the session with one broker. Any session may renew and expire them."""
         partition_acks: SessionLeases = {}
         self._sessions.append(partition_acks)
         return partition_acks
@@ -73,7 +73,7 @@ class LeaseBook:
     def acquire(
         self, topic: str, acks: PartitionAcks, data: PartitionData, lock_s: float, sent_at: float
     ) -> None:
-        """One partition's part of the answer to a fetch that was sent then."""
+        """Take the part of a fetch response that belongs to one partition. The fetch was sent at `sent_at`."""
         self.now()
         self._reports.learn(acks.partition[0], topic)
         ranges = self._credible(topic, data)
@@ -94,7 +94,7 @@ class LeaseBook:
         self.holder.on_acquired(topic, leases, data, lock_s)
 
     def _credible(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
-        """Those ranges that can be right: of the others nothing is known, not even that they were acquired."""
+        """The plausible ranges. Nothing is known of the others, not even that they were acquired."""
         acquired = data.acquired_records
         wrong = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
         for why in wrong.values():
@@ -104,7 +104,7 @@ class LeaseBook:
     # --- out
 
     def on_answered(self, acks: PartitionAcks, error: int, sent_at: float) -> None:
-        """The broker's word on what is under way of a partition, and was sent then."""
+        """The broker's response to the acknowledgements of a partition that were sent at `sent_at`."""
         if error in MOVED:
             for lease in acks.leases:
                 self.holder.on_moved(lease)
@@ -118,7 +118,7 @@ class LeaseBook:
         self.forget(acks)
 
     def on_outcomes(self, outcomes: Iterable[AckOutcome]) -> None:
-        """The broker's word on acknowledgements, or that there is none."""
+        """Acknowledgements were confirmed or refused, or got no response."""
         for outcome in outcomes:
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
@@ -132,12 +132,12 @@ class LeaseBook:
                 self.holder.on_confirmed(outcome.partition, outcome.ranges)
 
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
-        """A loop would have accepted these, but they are lost: nothing is raised there, so it is told as an outcome."""
+        """A loop would have accepted these, but their locks are lost. Loops don't raise, so report an outcome."""
         ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
         self.on_outcomes([AckOutcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
 
     def forget(self, acks: PartitionAcks) -> None:
-        """Leases that are done, settled or lost."""
+        """Remove leases in which every record is settled or lost."""
         done = acks.forget_done()
         if self.reporter.is_on:
             self._reports.finished(done, self.clock.now())
@@ -146,7 +146,7 @@ class LeaseBook:
     # --- losses
 
     def end_session(self, partition_acks: SessionLeases) -> None:
-        """Everything acquired in it is lost."""
+        """All records that were acquired in this session are lost."""
         self.holder.on_session_ended()
         lost = list(partition_acks.values())
         partition_acks.clear()
@@ -154,7 +154,7 @@ class LeaseBook:
             self.lose(acks)
 
     def lose(self, acks: PartitionAcks, why: LossReason = "session") -> None:
-        """All that is held of a partition."""
+        """Count all leases of a partition as lost."""
         for lease in acks.leases:
             self._report_lost(lease, why)
         self.lease_timers.remove(acks.leases)
@@ -166,7 +166,7 @@ class LeaseBook:
         self._reports.lost(lease, why)
 
     def check_leases(self) -> None:
-        """Renew what is worked on, give back what waits too long, lose what has run out; of all brokers."""
+        """For all brokers: renew leases in use, release those that have waited too long, count expired ones as lost."""
         now = self.now()
         if now < self.lease_timers.wake_at:
             return

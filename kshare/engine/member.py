@@ -1,4 +1,4 @@
-"""A member of a share group: heartbeats, the assignment, and a task for every broker that leads some of it.
+"""A member of a share group: sends heartbeats, and runs a task for each leader of assigned partitions.
 
 Drives `state/membership` and `state/cluster` with `net`. Decides nothing itself but which task fetches from which
 broker: each partition from its leader, as metadata has it.
@@ -48,16 +48,16 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
-"""Of the time to close in: the rest is for leaving the group."""
+"""The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
 
 
 def new_member_id() -> str:
-    """A uuid in Kafka's form, the only one that Kafka 4.1 fetches with."""
+    """A uuid in Kafka's format, the only one with which Kafka 4.1 allows fetches."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 class GroupMember:
-    """`failure` is set when something has happened that waiting won't heal."""
+    """`failure` is set when an error occurs that retrying won't fix."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class GroupMember:
         tasks: TaskGroup,
         member_id: str | None = None,
     ) -> None:
-        """With the id of one that died, this member takes its place at once; else that waits for a time-out."""
+        """With the id of a member that crashed, this one replaces it at once, before its session times out."""
         self.failure: Exception | None = None
         self.topics = settings.topics
         self._settings = settings
@@ -90,21 +90,21 @@ class GroupMember:
 
     @property
     def is_settled(self) -> bool:
-        """No acknowledgement is waiting to leave or to be answered."""
+        """No acknowledgement is unsent or unconfirmed."""
         for node in self._nodes.values():
             if not node.is_settled:
                 return False
         return True
 
     def flush(self) -> None:
-        """Something can be said: at once where that is possible, otherwise when the sessions' tasks have their turn."""
+        """Send what can be sent now; the tasks of the sessions send the rest when they run."""
         for node in self._nodes.values():
             node.flush()
         self._book.changed.send()
 
     @property
     def brokers(self) -> int:
-        """How many are fetched from."""
+        """The number of brokers that are fetched from."""
         return self._demand.brokers
 
     @property
@@ -115,7 +115,7 @@ class GroupMember:
         return self._cluster.name_of(topic_id)
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """These from now on, and no others: the coordinator is told at once, what isn't wanted is fetched no more."""
+        """Replace the topics. The coordinator is notified at once, and other topics are no longer fetched."""
         self._membership.subscribe(topics, anyio.current_time())
         self.topics = topics
         self._cluster.want(topics, self._membership.assignment)
@@ -128,7 +128,7 @@ class GroupMember:
             tasks.start_soon(self._repeat, self._refresh_metadata)
 
     async def close(self) -> None:
-        """Settle what was acknowledged, release the rest, leave the group.
+        """Send acknowledgements, release all other records, leave the group.
 
         The group is left when all sessions are closed. A broker that doesn't answer holds that up for a part of
         `close_timeout` only. What goes wrong is raised at the end: nothing of it keeps the rest from being done.
@@ -176,7 +176,7 @@ class GroupMember:
 
     @property
     def leases(self) -> Iterator[Lease]:
-        """All that sessions hold."""
+        """The leases of all sessions."""
         for node in self._nodes.values():
             for acks in node.partition_acks.values():
                 yield from acks.leases
@@ -184,7 +184,7 @@ class GroupMember:
     # --- tasks
 
     async def _repeat(self, step: Callable[[], Awaitable[float | None]]) -> None:
-        """Run a step again and again, sleeping as long as it says (or until there is news)."""
+        """Run a step repeatedly, and sleep in between for as long as it returns, or until there is news."""
         while self.failure is None and self._membership.state is not MembershipState.LEFT:
             try:
                 wake_at = await step()
@@ -212,7 +212,7 @@ class GroupMember:
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})
         heartbeat = membership.next_heartbeat(anyio.current_time())
-        coordinator = membership.coordinator  # which may be given up while its answer is awaited
+        coordinator = membership.coordinator  # may be given up during the request
         if heartbeat and coordinator:
             try:
                 reply = await self._ask(coordinator.node, heartbeat)
@@ -260,7 +260,7 @@ class GroupMember:
                     self._assign_to_nodes()
                     self._report_assignment(partitions)
                 case MembershipLost(error):
-                    # The assignment is void, what was acquired is not: sessions outlive membership (measured).
+                    # The assignment is void, but acquired records are not: sessions outlive the membership (measured).
                     self._log(logging.WARNING, "membership lost, joining again", error)
                     self._assign_to_nodes()
                     self._report_assignment({})
@@ -273,7 +273,7 @@ class GroupMember:
         self._wakeup.send()
 
     def _assign_to_nodes(self) -> None:
-        """Each partition to the task of its leader; partitions without a known leader wait for metadata.
+        """Assign each partition to the task of its leader. Partitions without a known leader wait for metadata.
 
         What is assigned and no longer subscribed to is left out: the coordinator is a heartbeat behind.
         """
@@ -295,7 +295,7 @@ class GroupMember:
         return leader is not None and leader[0] != node
 
     def _on_topic_deleted(self, gone: TopicDeleted) -> None:
-        """Deleted, or recreated under another id: what was acquired of it can't be settled any more."""
+        """The topic was deleted, or recreated with another id: records acquired from it can't be settled any more."""
         name = gone.name or gone.topic_id.hex()
         self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
         for node in self._nodes.values():
@@ -326,7 +326,7 @@ class GroupMember:
             self._ended[number].set()
 
     async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
-        """On the connection that everything but fetching shares."""
+        """Send a request on the connection that everything but fetching shares."""
         asking = self._pool.ask(node, request, timeout=self._settings.net.request_timeout)
         return await self._timed(node, request, asking)
 
@@ -343,9 +343,9 @@ class GroupMember:
         return answer
 
     def _explained(self, error: BrokerError) -> BrokerError:
-        """What a heartbeat needs: if that is what is missing, how to grant it."""
+        """Add the permission that a heartbeat needs, and how to grant it, if that is missing."""
         needed = [Right("Read", "group", self._settings.group)]
-        if len(self.topics) == 1:  # of several, nobody says which it is
+        if len(self.topics) == 1:  # if there are several, the error doesn't say which
             needed.append(Right("Describe", "topic", self.topics[0]))
         right = missing_right(error.code, needed)
         if right is None:
@@ -353,7 +353,7 @@ class GroupMember:
         return refusal(error.code, f"share group '{self._settings.group}'", right, self._pool.settings)
 
     def _fail(self, error: Exception) -> None:
-        """Nothing that waiting would heal: whoever waits for records or confirmations is told."""
+        """An error that retrying won't fix. It is raised to everyone who waits for records or confirmations."""
         if not isinstance(error, KshareError):
             log.error("an unexpected error in the background of the consumer", exc_info=error)
         self.failure = error
@@ -384,7 +384,7 @@ class GroupMember:
         self._wakeup.send()
 
     def _on_no_answer(self, cause: str, error: KshareError, node: int | None = None) -> None:
-        """A broken connection is tried again at once; a silent broker has cost `request_timeout`: worth a warning."""
+        """A broken connection is retried at once. A silent broker has cost `request_timeout`: log a warning."""
         self._log(logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO, cause, error)
         broker = cause if node is None else f"node {node}"
         self._unreadable.note(error, broker, anyio.current_time())

@@ -1,4 +1,4 @@
-"""The task that talks to one broker for a member: sends what `state/request_planner` decides, and takes in answers.
+"""The task for one broker: sends the requests that `state/request_planner` decides on, and processes responses.
 
 Moves values between the connection, the session's state and the lease book; what failures mean is for
 `session_failures`. Decides nothing but whose turn it is.
@@ -32,11 +32,11 @@ from kshare.state.request_planner import RequestPlanner
 from kshare.state.session import Leader, SentRequest, SessionResponse, ShareSession
 
 _CLOSING_SHARE = 0.25
-"""Of the time that there is for closing, kept for the request that ends the session."""
+"""The share of the closing time that is reserved for the request that closes the session."""
 
 
 class NodeSession:
-    """`on_moved` is told of partitions that are no longer led by this broker, and where they are if it says so."""
+    """`on_moved` is called with partitions that this broker no longer leads, and their new leaders if known."""
 
     def __init__(
         self,
@@ -67,15 +67,15 @@ class NodeSession:
         )
         self._failures = SessionFailures(node, settings, name_of, book.reporter)
         self._changed = Signal()
-        """Sent where a pause after an error should end: other partitions are wanted, or it is all over."""
+        """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
         self._pending: PendingRequest | None = None
-        """Whose reply `run` has to wait for; what was asked is `session.under_way`."""
+        """The reply that `run` waits for. The request is `session.under_way`."""
         self._sent_at = 0.0
         """As `LockClock.stamp`."""
 
     async def run(self) -> None:
-        """Until `close`; survives whatever happens to the connection."""
+        """Run until `close`. Connection errors don't end it."""
         while self._pending is not None or not self._closing:
             if self._pending is None:
                 told = self._book.changed.next()
@@ -90,11 +90,11 @@ class NodeSession:
             if self._failures.is_failing and not self._closing:
                 await self._pause()
             else:
-                # Whoever waited for this goes first: most have decided when it is our turn again.
+                # Let callers that waited for this run first: most have acknowledged by the time this task continues.
                 await checkpoint()
 
     def flush(self) -> None:
-        """What is next leaves now, if only the turn of `run` has to be waited for; otherwise `run` finds it."""
+        """Send the next request now, if nothing is under way. Otherwise `run` sends it later."""
         if self.session.under_way is not None or self._pending is not None:
             return
         if self._connection.is_free and not self._failures.is_failing and not self._closing:
@@ -111,20 +111,20 @@ class NodeSession:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing decided is left to send, nothing is under way."""
+        """No acknowledgement is unsent or unconfirmed."""
         for acks in self.partition_acks.values():
             if acks.is_under_way or acks.has_decided:
                 return False
         return True
 
     def stop(self) -> None:
-        """End `run` after the request that is under way."""
+        """Let `run` end after the request that is under way."""
         self._closing = True
         self._changed.send()
         self._book.changed.send()
 
     async def close(self) -> None:
-        """After `run` has ended: the last acknowledgements, and the end of the session.
+        """Send the last acknowledgements and close the session. Called after `run` has ended.
 
         Acknowledgements leave before the request that ends the session, so that those refused can be sent again in
         pieces: one that comes too late harms no other. That goes on while there is time, which is what the scope that
@@ -153,20 +153,20 @@ class NodeSession:
             self.abandon()
 
     def abandon(self) -> None:
-        """The session is over, closed or not: whoever waits for an outcome is told that it is open."""
+        """End the session, closed or not. Outcomes that are still pending are reported as open."""
         self._abort("the consumer was closed", None)
 
     def on_connection_closed(self, reason: str) -> None:
-        """Also when no request was under way: everything acquired is lost with the session."""
+        """Called even if no request was under way: all acquired records are lost with the session."""
         self._abort(reason, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
-        """Nothing of this topic can be settled any more."""
+        """Records of this topic can't be settled any more."""
         for partition in [partition for partition in self.partition_acks if partition[0] == topic_id]:
             self._book.lose(self.partition_acks[partition], "topic")
 
     def lose_moved(self, is_elsewhere: Callable[[TopicIdPartition], bool]) -> None:
-        """Locks don't move along with a leader. What is under way is left: its answer is the better word (rule 4)."""
+        """Locks don't move with the leader. Requests under way are left alone: their response decides (rule 4)."""
         for partition, acks in self.partition_acks.items():
             if acks.leases and not acks.is_under_way and is_elsewhere(partition):
                 self._book.lose(acks, "moved")
@@ -178,7 +178,7 @@ class NodeSession:
         return self._planner.next(self._demand, self._clock.now())
 
     async def _wait(self, told: anyio.Event) -> None:
-        """Until something can be different."""
+        """Wait until there may be something to send."""
         now = self._clock.now()
         later = self._planner.next_check(self._demand, now)
         self._book.counter.notify_at(later.undecided)
@@ -186,7 +186,7 @@ class NodeSession:
             await told.wait()
 
     async def _pause(self) -> None:
-        """After an error, unless other partitions are wanted meanwhile."""
+        """Wait after an error, until other partitions are wanted at the latest."""
         with anyio.move_on_after(self._failures.pause_until - self._clock.now()):
             await self._changed.wait()
 
@@ -208,7 +208,7 @@ class NodeSession:
         self._pending = self._connection.send(sent.request, self._on_reply)
 
     async def _wait_for_reply(self) -> None:
-        """To what was sent, if that was possible, and to what followed from it at once."""
+        """Wait for the reply to the request, if it was sent, and to those that followed it."""
         if self._pending is not None:
             try:
                 await self._connection.wait_for_reply(self._pending, self._timeout)
@@ -216,7 +216,7 @@ class NodeSession:
                 self._fail(error)
 
     def _on_reply(self, _: PendingRequest, reply: Any) -> Request[Any] | None:
-        """Gives what to ask before anybody else has a turn: something only where the broker has more."""
+        """Returns the request to send at once, before other tasks run: only if the broker has more records."""
         sent = self.session.under_way
         following = self._on_answer(sent, self.session.on_answer(sent, reply)) if sent is not None else None
         if following is None:
@@ -234,7 +234,7 @@ class NodeSession:
             self._failures.on_error(answer, now)
             self._lose(f"{name} {answer.message or ''}", name)
             self._failures.check_rights(answer)
-            # Brokers up to 4.3 answer so when a topic was recreated: metadata has to say whether it was.
+            # Brokers up to 4.3 respond so if a topic was recreated: check with metadata.
             self._on_moved(list(self.session.wanted), [], [])
             return None
         self._process(sent, answer)
@@ -271,23 +271,23 @@ class NodeSession:
     # --- failures
 
     def _fail(self, error: KshareError) -> None:
-        """No answer, or none that can be read."""
+        """There was no response, or none that can be decoded."""
         now = self._clock.now()
         self._pending = None
         self._failures.on_no_answer(error, now)
         self._abort(str(error), type(error).__name__)
         if not self._closing:
             self._failures.check_readable(error, self.session.wanted, now)
-            # Its partitions may be led by others by now: metadata has to say by whom.
+            # The partitions may have other leaders by now: ask for metadata.
             self._on_moved(list(self.session.wanted), [], [])
 
     def _abort(self, reason: str, why: str | None) -> None:
-        """Whoever asks learns of a connection's end, and so does whoever doesn't: the first one tells."""
+        """Called by the waiting task and by the connection: the first call loses the session."""
         if self.session.is_open or self.session.under_way is not None or self.partition_acks:
             self._lose(reason, why)
 
     def _lose(self, reason: str, why: str | None) -> None:
-        """`why` in short, for observers; None where it is nothing to speak of."""
+        """`why` is a short reason for observers; None if there is nothing to report."""
         self._book.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
         if why is not None:
             self._book.reporter.report(SessionEnded(self.node, why))

@@ -1,4 +1,4 @@
-"""How every member begins: reach the cluster, see whether it can do share groups, and whether it renews locks."""
+"""Connects to a cluster, and checks whether it supports share groups and the renewal of locks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _RENEWING_VERSION = 2
 
 
 class ReachedCluster(NamedTuple):
-    """A cluster that has answered."""
+    """A cluster that can be reached."""
 
     pool: Pool
     renews: bool
-    """Whether its brokers can renew locks: they can since Kafka 4.2."""
+    """Whether its brokers can renew locks: since Kafka 4.2."""
 
     def lease_keeper(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
-        """Of a member that wants its locks renewed, or doesn't, for so long."""
+        """The lease timers of a member; `renews` says whether it wants its locks renewed, `longest_s` for how long."""
         return LeaseTimers(can_renew=renews and self.renews, max_lease_s=max_lease_s)
 
 
 @asynccontextmanager
 async def reached(settings: NetSettings) -> AsyncIterator[ReachedCluster]:
-    """Raises what keeps this cluster from being of use; at the end of the block all connections are closed."""
+    """Connect, or raise. Closes all connections at the end of the block."""
     async with Pool(settings) as pool:
         connection = await pool.bootstrap()
         require_share_groups(connection)

@@ -1,4 +1,4 @@
-"""How a share session reaches its broker: on a connection of its own, for a fetch that waits would hold up heartbeats.
+"""The connection of a share session to its broker. It isn't shared, because a waiting fetch would delay heartbeats.
 
 The session lives and dies with that connection, so its end is told even while nothing is asked. Decides when to hang
 up: when the broker says that the session is over, owes an answer for too long, or answers with what can't be decoded.
@@ -23,23 +23,23 @@ from kshare.state.session import INITIAL_EPOCH
 
 
 class SessionConnection(Protocol):
-    """The way to one broker, as a session needs it."""
+    """A connection to one broker, as a session needs it."""
 
     @property
     def is_free(self) -> bool:
-        """It is open, and what is sent now leaves at once."""
+        """Whether it is open and idle, so that a request is sent at once."""
         ...
 
     async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
-        """Unless it is; `on_closed` is told why it ended."""
+        """Open it, unless it is open. `on_closed` is called with the reason when it closes."""
         ...
 
     def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
-        """Sends this, and then what is made of each reply, until that is nothing."""
+        """Send a request, then the request that `on_reply` returns for each reply, until it returns None."""
         ...
 
     async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
-        """The last one, of what was sent; so many seconds for each."""
+        """Wait for the last reply. `timeout` applies to each of them."""
         ...
 
 
@@ -61,27 +61,27 @@ class FetchConnection:
         self._clock = clock
         self._connection: Connection | None = None
         self._in_use: Connection | None = None
-        """The one that the last request was sent on."""
+        """The connection on which the last request was sent."""
 
     @property
     def is_free(self) -> bool:
-        """It is open, and what is begun now leaves at once."""
+        """Whether it is open and idle, so that a request is sent at once."""
         return self._connection is not None and self._connection.is_free
 
     async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
-        """Unless it is; `on_closed` is called with the reason when it ends, other than by the broker's word."""
+        """Open it, unless it is open. `on_closed` is called with the reason when it closes unexpectedly."""
         if self._connection is None or not self._connection.is_open:
             self._connection = await self._pool.connection(self._node, purpose="fetch", timeout=timeout)
             self._connection.on_closed(partial(self._on_closed, self._connection, on_closed))
 
     def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
-        """Sends this, and then what `on_reply` makes of each reply, until that is nothing."""
+        """Send a request, then the request that `on_reply` returns for each reply, until it returns None."""
         assert self._connection is not None, "it was opened"
         self._in_use = self._connection
         return self._in_use.send(request, on_reply=partial(self._on_reply, self._in_use, on_reply))
 
     async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
-        """The last one, of what was sent; so many seconds for each."""
+        """Wait for the last reply. `timeout` applies to each of them."""
         connection = self._in_use
         assert connection is not None, "something was sent"
         try:
@@ -90,8 +90,8 @@ class FetchConnection:
             if not pending.is_answered:
                 self._reporter.answered(pending.request, self._node, self._clock() - pending.since, error)
             if isinstance(error, RequestTimedOut | DecodeError):
-                # The broker may still work on it, and whatever came next on this connection would queue behind it. Or
-                # nobody knows what it gave us: that is locked until its connection ends.
+                # The broker may still be processing the request, and the next one would queue behind it. Or
+                # the response was unreadable: what it acquired stays locked until the connection is closed.
                 self._connection = None
                 await connection.aclose()
             raise
@@ -104,8 +104,8 @@ class FetchConnection:
         if self._reporter.is_on:
             self._report(pending, answer)
         if answer.error_code and not _is_harmless(pending.request, answer.error_code):
-            # The session begins anew, but what it acquired (with this very answer, perhaps) stays locked until its
-            # connection ends. The answer is the session's reason to do so, so the end isn't told to it as well.
+            # A new session will be opened, but what this one acquired, perhaps in this response, stays locked until its
+            # connection is closed. The session already knows from the response, so it isn't notified.
             self._connection = None
             connection.end(ConnectionLost("its session is over"), is_ours=True)
         return on_reply(pending, answer)
@@ -123,6 +123,6 @@ class FetchConnection:
 
 
 def _is_harmless(asked: Request[Any], error: int) -> bool:
-    """No session was opened, so nothing is locked through this connection: it serves for the next try."""
+    """No session was opened, so nothing is locked through this connection: it can be used for the next attempt."""
     opened = getattr(asked, "share_session_epoch", None) == INITIAL_EPOCH
     return opened and error == ErrorCode.SHARE_SESSION_LIMIT_REACHED
