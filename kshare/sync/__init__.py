@@ -1,4 +1,4 @@
-"""The share consumer for programs without an event loop."""
+"""The share consumer for blocking code."""
 
 from kshare.sync.consumer import ShareConsumer
 

@@ -1,4 +1,4 @@
-"""The share consumer for programs without an event loop.
+"""The share consumer for blocking code.
 
     with kshare.sync.ShareConsumer("localhost:9092", group="orders", topics=["orders"]) as consumer:
         for record in consumer:
@@ -6,11 +6,10 @@
 
 The same consumer as `kshare.ShareConsumer`, on an event loop that the calling thread runs itself while it waits (see
 `shared_loop`): the same options, records and batches, and the same rules for what is accepted when. Records are read in
-the thread that iterates. What is decided about them goes by way of a desk (see `desk`), since another thread may run
-the loop meanwhile.
+the thread that iterates. Acknowledgements go through a `DecisionQueue`, because another thread may be running the loop.
 
-Records may be settled from any thread, and any thread may close the consumer. Only one at a time may iterate: another
-that tries gets an error. `on_settled` and `observer` are called in whichever thread runs the loop.
+Any thread may acknowledge records or close the consumer. Only one thread at a time may iterate: another one gets an
+error. `on_settled` and `observer` are called in the thread that runs the loop.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, 
 from kshare.client.record import ShareBatch, ShareRecord, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import RELEASE
-from kshare.sync.desk import Desk, Passage
+from kshare.sync.decision_queue import DecisionQueue, Passage
 from kshare.sync.shared_loop import LoopClosed
 
 if TYPE_CHECKING:
@@ -44,46 +43,46 @@ log = logging.getLogger("kshare.client")
 ReturnT = TypeVar("ReturnT")
 
 _LOOK_S = 0.001
-"""The least that a wait for records takes: enough to take what is there."""
+"""The minimum time to wait for records: enough to take those that are available."""
 
 
 class BlockingConsumer(Generic[RecordT_co]):
-    """What `ShareConsumer` does."""
+    """The implementation of `ShareConsumer`."""
 
     def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self._consumer: _Consumer[Any] = _Consumer(bootstrap_servers, **options)
         self._source = source_of(self._consumer)
-        self._desk: Desk | None = None
+        self._decisions: DecisionQueue | None = None
         """While the consumer is open."""
         self._closing = threading.RLock()
-        """Held while one thread closes, so that others can wait for that; a signal handler of its own needn't."""
+        """Held by the thread that closes; others wait for it. Reentrant for signal handlers of that thread."""
         self._is_closed = False
         self._is_cut = False
         self._iterating: tuple[threading.Thread, object] | None = None
-        """The thread whose loop has begun and isn't left, and which loop it is."""
+        """The thread that is inside a loop, and an object for that loop."""
         self._handed: ShareBatch | None = None
         self._current: Passage | ShareBatch | None = None
         self._turn = asyncio.Lock()
         self._walk: Iterator[ShareRecord] = iter(())
         self._ahead = 0
-        """How many records that walk may still have."""
+        """How many records the current batch may still have."""
         self._burst_size = 1
-        """How many go by before the event loop has to run again."""
+        """How many records may be handed out before the event loop has to run again."""
 
     def __enter__(self) -> Self:
         """Connect to a broker, or raise. Joining the group continues in the background."""
-        if self._desk is not None:
+        if self._decisions is not None:
             raise KshareError("the consumer is open already: make one for each `with`")
-        desk = Desk(self._consumer)
+        decisions = DecisionQueue(self._consumer)
         try:
-            desk.loop.run(self._consumer.__aenter__)
+            decisions.loop.run(self._consumer.__aenter__)
         except BaseException:
-            desk.loop.close()
+            decisions.loop.close()
             raise
         self._handed, self._current, self._walk = None, None, iter(())
         self._is_closed, self._iterating = False, None
         self._turn = asyncio.Lock()
-        self._desk = desk
+        self._decisions = decisions
         return self
 
     def __exit__(
@@ -94,7 +93,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         except Exception as problem:
             if error is None:
                 raise
-            # What ended the block is what the user has to know first.
+            # The error that ended the block is more important to the user.
             log.error("closing the consumer failed: %s", problem, exc_info=problem)
 
     def close(self) -> None:
@@ -103,23 +102,23 @@ class BlockingConsumer(Generic[RecordT_co]):
         Takes `close_timeout` at most. Called at the end of `with`. Any thread may call it, more than once: all calls
         return when the consumer is closed. A thread that waits for records gets ConsumerClosed.
         """
-        desk = self._desk
-        if desk is None or desk.loop.is_foreign:
+        decisions = self._decisions
+        if decisions is None or decisions.loop.is_foreign:
             return
-        self._require_other_thread("close()", desk)
+        self._require_other_thread("close()", decisions)
 
         async def close() -> None:
-            desk.close()
+            decisions.close()
             await self._consumer.close()
 
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
                 try:
-                    desk.loop.run(close)
+                    decisions.loop.run(close)
                 finally:
-                    desk.loop.close()
-                    self._desk = None
+                    decisions.loop.close()
+                    self._decisions = None
 
     @property
     def config(self) -> ConsumerConfig:
@@ -144,7 +143,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._go_on()
 
     def _next_stretch(self) -> Iterator[ShareRecord]:
-        """Of the batch that is walked over, as many records as may go by at once."""
+        """The next records of the current batch, as many as may be handed out without running the event loop."""
         self._is_cut = self._burst_size < self._ahead
         if not self._is_cut:
             return self._walk
@@ -152,11 +151,11 @@ class BlockingConsumer(Generic[RecordT_co]):
         return islice(self._walk, self._burst_size)
 
     def _go_on(self) -> None:
-        """After a stretch: let everything else run, and get the next batch if this one is at its end."""
+        """Let the event loop run, and get the next batch if this one has no more records."""
         if self._is_cut:
-            desk = self._opened()
-            if not desk.loop.take_turn(self._look_around):
-                desk.schedule()
+            decisions = self._opened()
+            if not decisions.loop.take_turn(self._look_around):
+                decisions.schedule()
         else:
             batch = self._next_batch()
             self._walk, self._ahead = iter(batch), len(batch)
@@ -168,7 +167,7 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     @contextmanager
     def _turn_to_iterate(self) -> Iterator[None]:
-        """As long as a loop lasts: until it ends, or is left."""
+        """For the duration of a loop, until it ends or is left."""
         self._require_turn()
         loop = self._iterating = threading.current_thread(), object()
         try:
@@ -178,7 +177,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._iterating = None
 
     def _require_turn(self) -> None:
-        """What another thread works on would be given back, or accepted, by this one's going on."""
+        """Raise if another thread iterates: its records would be released or accepted by this one."""
         other = self._iterating[0] if self._iterating else threading.current_thread()
         if other is not threading.current_thread() and other.is_alive():
             raise KshareError(
@@ -190,7 +189,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         with self._turn_to_iterate():
             progress: Passage | None = None
             while True:
-                if progress is not self._opened().progress:  # another loop has begun within this one
+                if progress is not self._opened().progress:  # another loop was started inside this one
                     progress = None
                 is_away = False
                 try:
@@ -223,16 +222,16 @@ class BlockingConsumer(Generic[RecordT_co]):
                     self._opened().accept_batch(batch)
 
     def _give_back(self) -> None:
-        """A new loop: the last one won't come back for what it had in hand."""
+        """Release what the previous loop had in hand: it won't continue."""
         left, self._current = self._current, None
         if left is None or not self.config.is_implicit:
             return
-        desk = self._opened()
-        desk.end()
+        decisions = self._opened()
+        decisions.end()
         if isinstance(left, ShareBatch):
             settle_held(left, RELEASE)
         elif left.at is not None:
-            desk.settle_if_held(left.lease, left.at.offset, RELEASE)
+            decisions.settle_if_held(left.lease, left.at.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -285,7 +284,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         return batch
 
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
-        """One that an interrupted call had fetched already comes first."""
+        """Return the batch that an interrupted call had fetched already, or wait for one."""
         self._require_turn()
         if self._handed is None:
             self._run(lambda: self._fetch(timeout))
@@ -293,24 +292,24 @@ class BlockingConsumer(Generic[RecordT_co]):
         return batch
 
     async def _fetch(self, timeout: float | None) -> None:
-        """In turn: an interrupt can come while a task is being started, and then nobody is there to cancel it."""
+        """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
                 if self._handed is None:
-                    assert self._desk is not None, "only an open consumer fetches"
+                    assert self._decisions is not None, "only an open consumer fetches"
                     batch = await self._source.next_batch()
-                    settle_through(batch, self._desk)
+                    settle_through(batch, self._decisions)
                     self._burst_size = self._source.burst_size()
                     self._handed = batch
 
-    def _require_other_thread(self, what: str, desk: Desk) -> None:
-        if desk.loop.is_run_here:
+    def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
+        if decisions.loop.is_run_here:
             raise KshareError(
                 f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
             )
 
     def _call(self, function: Callable[[], None]) -> None:
-        """In the event loop; see `_run`."""
+        """Run in the event loop; see `_run`."""
 
         async def call() -> None:
             function()
@@ -318,26 +317,26 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._run(call)
 
     def _run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
-        """In the event loop, after everything that was decided so far. An interrupt, such as Ctrl-C, ends it."""
-        desk = self._opened()
-        self._require_other_thread("this call", desk)
+        """Run in the event loop, after applying all decisions made so far. An interrupt, such as Ctrl-C, cancels it."""
+        decisions = self._opened()
+        self._require_other_thread("this call", decisions)
 
         async def run() -> ReturnT:
-            desk.clear()
+            decisions.clear()
             return await function()
 
         try:
-            return desk.loop.run(run)
+            return decisions.loop.run(run)
         except LoopClosed as error:
             raise self._closed() from error
 
-    def _opened(self) -> Desk:
-        desk = self._desk
+    def _opened(self) -> DecisionQueue:
+        decisions = self._decisions
         if self._is_closed:
             raise self._closed()
-        if desk is None:
+        if decisions is None:
             raise KshareError("the consumer isn't open: write `with ShareConsumer(...) as consumer:`")
-        return desk
+        return decisions
 
     def _closed(self) -> ConsumerClosed:
         return ConsumerClosed(

@@ -1,7 +1,7 @@
 """Single decisions of the user's threads: written into the lease at once, or queued for the event loop.
 
-Compiled through `settlements.pxd`: then no other thread can run while `settle` does, so while no thread runs the loop
-`settle` may do what is the loop's alone otherwise. To queue each decision took as long as to read the record.
+Compiled through `settlements.pxd`: then no other thread can run during `settle`, so it may write to a lease if no thread
+runs the loop. Queueing each decision took as long as reading the record.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Decide = Callable[[Any, int, int], object]
 
 
 class Settlements:
-    """`queue`: each is a function, what it is called on, an offset and a type, in the order they came."""
+    """`queue` has a function, its first argument, an offset and a type for each decision, in order."""
 
     def __init__(self) -> None:
         self.queue: deque[tuple[Decide, Any, int, int]] = deque()
         self.is_loop_free = False
-        """No thread runs the event loop, and nothing is queued; never where this isn't compiled."""
+        """No thread runs the event loop, and nothing is queued. Always False if this module isn't compiled."""
         self.is_scheduled = False
-        """The loop, which is being run, looks soon."""
+        """The running loop will call `clear` soon."""
 
     def settle(self, lease: Lease, offset: int, kind: int) -> bool:
-        """False when it is too late. What comes too late only now, on the way to the loop, is as good as expired."""
+        """Returns False if it is too late. A queued decision that is too late when it is applied counts as expired."""
         if self.is_loop_free and lease.decide_quietly(offset, kind):
             return True
         if not lease.can_decide(offset):
@@ -36,7 +36,7 @@ class Settlements:
         return True
 
     def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
-        """For the loop, which may be running."""
+        """Queue a decision for the event loop."""
         raise NotImplementedError
 
     def on_taken(self) -> None:

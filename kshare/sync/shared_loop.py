@@ -1,9 +1,9 @@
-"""An event loop that is run by the thread that waits for it, and by a thread of its own while nobody does.
+"""An event loop that is run by the thread that waits for it, or else by a background thread.
 
-A thread that wants something of the loop runs it until it has that: no other thread has to be woken for it, which took
-longer than all the rest. When no thread has come for `AWAY_S`, the background thread runs the loop, so that heartbeats,
-renewals and fetches go on; it stops as soon as a thread comes. A thread that comes while another one runs the loop, or
-that is in async code itself, has its call run by whoever runs the loop, and waits.
+A thread that makes a call runs the loop until the call is done. No other thread has to be woken, which would take longer
+than everything else. If no thread has made a call for `AWAY_S`, the background thread runs the loop, so that heartbeats,
+renewals and fetches continue; it stops as soon as a thread makes a call. If another thread runs the loop already, or the
+caller is in async code itself, the thread that runs the loop executes the call, and the caller waits.
 
 Knows nothing of consumers.
 """
@@ -29,25 +29,25 @@ log = logging.getLogger("kshare.client")
 ReturnT = TypeVar("ReturnT")
 
 AWAY_S = 0.05
-"""A thread that comes back sooner finds the loop free. The background thread looks that often whether to run it."""
+"""If a thread returns sooner, the loop is free. The background thread checks at this interval whether to run it."""
 _LOOKS = 50
-"""After so many looks at a thread that goes on running the loop, the background thread sleeps until that one leaves."""
+"""After this many checks during which a thread kept running the loop, the background thread sleeps until it leaves."""
 _WIND_UP_S = 5.0
 
 
 class LoopClosed(Exception):
-    """The loop was closed before or while it was wanted."""
+    """The loop was closed before or during the call."""
 
 
 class LoopUser(Protocol):
-    """Is told who may do what only the loop may do while it is run."""
+    """Is notified when a thread starts or stops running the loop."""
 
     def on_taken(self) -> None:
         """A thread is about to run the loop."""
         ...
 
     def on_run(self) -> None:
-        """Called in the loop when it begins to run, and every `AWAY_S` while the background thread runs it."""
+        """Called in the loop when it starts to run, and every `AWAY_S` while the background thread runs it."""
         ...
 
     def on_free(self) -> None:
@@ -56,7 +56,7 @@ class LoopUser(Protocol):
 
 
 class SharedLoop:
-    """Runs, and tells its user of it."""
+    """Runs the loop, and notifies its listener."""
 
     def __init__(self, user: LoopUser) -> None:
         self._user = user
@@ -64,22 +64,22 @@ class SharedLoop:
         self._pid = os.getpid()
         self._context = _asyncio_context()
         self._mutex = threading.RLock()
-        """Guards what follows. Reentrant, since signal handlers may call anything, anywhere."""
+        """Guards the attributes below. Reentrant, because signal handlers may call any method at any time."""
         self._changed = threading.Condition(self._mutex)
         self.runner = 0
-        """The thread that runs the loop; 0 if none does."""
+        """The id of the thread that runs the loop; 0 if none does."""
         self._runs = 0
-        """How often a thread has taken the loop."""
+        """How many times a thread has started to run the loop."""
         self._driven: _Call[Any] | None = None
-        """What the runner waits for."""
+        """The call that the runner waits for."""
         self._wanting = 0
-        """Threads that wait for the background thread to give up the loop."""
+        """The number of threads that wait for the background thread to leave the loop."""
         self._relying = 0
-        """Threads whose calls have to be run by others."""
+        """The number of threads whose calls must be run by another thread."""
         self._waiting = 0
-        """Threads that wait while others run it, be it for their calls."""
+        """The number of threads that wait while another one runs the loop."""
         self._is_asleep = False
-        """The background thread has to be woken when the loop is free."""
+        """Whether the background thread must be woken when the loop is free."""
         self._is_over = False
         self._background = threading.Thread(target=self._run_meanwhile, name="kshare consumer", daemon=True)
         self._background.start()
@@ -88,16 +88,16 @@ class SharedLoop:
 
     @property
     def is_foreign(self) -> bool:
-        """It was made before this process was forked off, and belongs to the other one."""
+        """It was created before this process was forked, and belongs to the parent."""
         return os.getpid() != self._pid
 
     @property
     def is_run_here(self) -> bool:
-        """This code was called by the loop."""
+        """Whether the caller runs inside the loop."""
         return self.runner == get_ident()
 
     def run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
-        """What the function returns or raises. Where a signal handler raises, that ends it: the call is cancelled."""
+        """Run a function and return its result. If a signal handler raises, the call is cancelled."""
         if self.is_foreign:
             raise KshareError(
                 "the consumer was opened before this process was forked off: only the other process can use it; "
@@ -118,7 +118,7 @@ class SharedLoop:
             raise
 
     def take_turn(self, function: Callable[[], None]) -> bool:
-        """Have this called in the loop, and all else that needn't be waited for. False: somebody else runs the loop."""
+        """Call this in the loop, and run all callbacks that are due. Returns False if another thread runs the loop."""
         if self.is_foreign or _is_in_async_code():
             return False
         with SignalsPutOff(self._interrupt):
@@ -126,25 +126,25 @@ class SharedLoop:
                 is_ours = self._take()
                 if is_ours:
                     self._loop.call_soon(function, context=self._context)
-                    self._loop.stop()  # after one turn
+                    self._loop.stop()  # after one iteration
                     self._loop.run_forever()
             finally:
                 self._free()
         return is_ours
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Have it called in the loop. From any thread."""
+        """Schedule a call in the loop. May be called from any thread."""
         try:
             self._loop.call_soon_threadsafe(function, context=self._context)
         except RuntimeError as error:
             raise LoopClosed from error
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> None:
-        """From within the loop."""
+        """Schedule a call. Must be called in the loop."""
         self._loop.call_later(seconds, function, context=self._context)
 
     def close(self) -> None:
-        """Ends what still runs in the loop, in bounded time. Calls that wait get LoopClosed."""
+        """Cancel everything that runs in the loop, in bounded time. Pending calls raise LoopClosed."""
         if self.is_foreign:
             return
         try:
@@ -166,7 +166,7 @@ class SharedLoop:
     # --- running
 
     def _drive(self, call: _Call[Any]) -> bool:
-        """Run the loop until that is done, or a signal has come. False: somebody else runs it."""
+        """Run the loop until the call is done, or a signal arrives. Returns False if another thread runs it."""
         with SignalsPutOff(self._interrupt) as signals:
             try:
                 is_ours = self._take()
@@ -197,7 +197,7 @@ class SharedLoop:
         self.runner, self._driven = 0, None
 
     def _free(self) -> None:
-        """Unless it isn't ours."""
+        """Unless another thread has taken it."""
         with self._mutex:
             if self.runner == get_ident():
                 self._end_run()
@@ -205,7 +205,7 @@ class SharedLoop:
                     self._changed.notify_all()
 
     def _wait(self, call: _Call[Any], *, may_run: bool) -> None:
-        """Until the call is done, or the loop is free."""
+        """Wait until the call is done, or the loop is free."""
         with self._mutex:
             self._waiting += 1
             try:
@@ -240,11 +240,11 @@ class SharedLoop:
             self._relying -= 1
 
     def _interrupt(self) -> None:
-        """Whoever runs the loop looks whether to go on. From any thread, and from signal handlers."""
+        """Make the runner check whether to continue. May be called from any thread and from signal handlers."""
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _on_done(self, call: _Call[Any]) -> None:
-        """In the loop."""
+        """Called in the loop."""
         if self._driven is call:
             self._loop.stop()
         elif self._waiting:
@@ -298,7 +298,7 @@ class SharedLoop:
         return self._loop.create_task(coroutine, context=self._context.copy())
 
     async def _wind_up(self) -> None:
-        """Interrupted calls may have left tasks."""
+        """Cancel tasks that interrupted calls may have left."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -308,7 +308,7 @@ class SharedLoop:
 
 
 class _Call(Generic[ReturnT]):
-    """A coroutine that is to be run, and what became of it."""
+    """A coroutine to be run in the loop, and its result."""
 
     __slots__ = ("_function", "_loop", "_task", "is_done", "is_started")
 
@@ -320,7 +320,7 @@ class _Call(Generic[ReturnT]):
         self.is_done = False
 
     def start(self) -> None:
-        """For whoever runs the loop."""
+        """Called by the thread that runs the loop."""
         if not self.is_started:
             self.is_started = True
             self._begin()
@@ -340,7 +340,7 @@ class _Call(Generic[ReturnT]):
         self._loop._on_done(self)
 
     def give_up(self) -> None:
-        """Nobody waits for it any more."""
+        """Its caller no longer waits for it."""
         if not self.is_done:
             with suppress(LoopClosed):
                 self._loop.call_soon(self._cancel)
@@ -360,7 +360,7 @@ class _Call(Generic[ReturnT]):
 
 
 def _is_in_async_code() -> bool:
-    """This thread runs another event loop: two can't be run within each other."""
+    """Whether this thread runs another event loop: they can't be nested."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -378,9 +378,9 @@ def _is_in_async_code() -> bool:
 
 
 def _asyncio_context() -> Context:
-    """In which anyio knows that this is asyncio, be the consumer opened by a task of trio's."""
+    """A context in which anyio detects asyncio, even if the consumer is opened by a trio task."""
     context = copy_context()
-    sniffio = sys.modules.get("sniffio")  # anyio asks it where it is installed
+    sniffio = sys.modules.get("sniffio")  # anyio consults it if it is installed
     if sniffio is not None:
         context.run(sniffio.current_async_library_cvar.set, "asyncio")
     return context

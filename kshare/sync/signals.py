@@ -1,11 +1,11 @@
-"""Puts off Python's signal handlers while the main thread runs an event loop.
+"""Defers Python's signal handlers while the main thread runs an event loop.
 
-A handler may raise, as that of Ctrl-C does. In the middle of the loop it would raise in whichever task has its turn.
+A handler may raise, as that of Ctrl-C does. While the loop runs, it would raise inside any task.
 """
 
 from __future__ import annotations
 
-# `signal` makes enums of what these return, which takes thirty times as long; and it is done for every batch.
+# `signal` converts results to enums, which takes thirty times as long; and this is done for every batch.
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
@@ -18,7 +18,7 @@ _NUMBERS = sorted(int(number) for number in signal.valid_signals())
 
 
 class SignalsPutOff:
-    """While it lasts `on_signal` is called in place of handlers; they are called at its end, and may raise there.
+    """Inside it, `on_signal` is called instead of the handlers. They are called at its end, and may raise there.
 
     In any other thread it does nothing: Python calls signal handlers in the main thread alone.
     """
@@ -36,7 +36,7 @@ class SignalsPutOff:
         return bool(self._noted)
 
     def __enter__(self) -> Self:
-        # A handler may raise in here, too: until all are replaced they are called as ever.
+        # A handler may raise here, too: it is called as usual until it is replaced.
         if threading.current_thread() is threading.main_thread():
             for number in _NUMBERS:
                 handler = _signal.getsignal(number)
@@ -61,18 +61,18 @@ class SignalsPutOff:
         self._on_signal()
 
     def _replace(self, number: int, handler: Any) -> None:
-        if isinstance(handler, _Handler):  # left behind where a handler raised at the end
+        if isinstance(handler, _Handler):  # left behind when a handler raised at the end
             handler.put_off = self
         else:
             handler = _Handler(handler, self)
             try:
                 _signal.signal(number, handler)
-            except ValueError:  # in a subinterpreter, which gets no signals
+            except ValueError:  # in a subinterpreter, which receives no signals
                 return
         self._handlers.append((number, handler))
 
     def _call_noted(self) -> None:
-        """All of them, even if one raises."""
+        """Call all of them, even if one raises."""
         while self._noted:
             function, number, frame = self._noted.pop(0)
             try:
@@ -82,7 +82,7 @@ class SignalsPutOff:
 
 
 class _Handler:
-    """Stands in the place of a handler."""
+    """Replaces a handler."""
 
     __slots__ = ("function", "put_off")
 

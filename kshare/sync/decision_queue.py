@@ -1,7 +1,7 @@
-"""What the user's threads decide, on its way to the leases, which are written where the event loop runs alone.
+"""Decisions of the user's threads, until the event loop applies them to the leases.
 
-While nobody runs the loop a decision is written at once. Otherwise it waits here for the loop. What a loop accepts by
-going on needs no decision for each record: the desk is shown which record the loop is at, and looks from time to time.
+While no thread runs the event loop, decisions are applied at once. Otherwise they are queued for it. The records that a
+loop accepts implicitly aren't queued one by one: the loop's progress is checked from time to time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GATHER_S = 0.003
 
 
 class Passage:
-    """How far a loop has come in a lease. The user's thread moves `at` and `passed`, the event loop everything else."""
+    """How far a loop has come in a lease. The user's thread sets `at` and `passed`, the event loop everything else."""
 
     __slots__ = ("_batch", "_consumer", "_next", "_passed", "at")
 
@@ -29,10 +29,10 @@ class Passage:
         self._next = first.offset
         self._passed = first.offset - 1
         self.at: ShareRecord | None = first
-        """What the user works on; the loop came back from all before it."""
+        """The record in the user's hands. All records before it are finished."""
 
     def come_back(self) -> None:
-        """The user asks for the next."""
+        """The user asks for the next record."""
         at = self.at
         if at is not None:
             self._passed = at.offset
@@ -44,12 +44,12 @@ class Passage:
 
     @property
     def passed(self) -> int:
-        """The last offset that the loop came back from."""
+        """The last offset that is finished."""
         at = self.at
         return self._passed if at is None else at.offset - 1
 
     def accept(self, last: int, kind: int = ACCEPT) -> None:
-        """Up to this one, what isn't decided."""
+        """Accept all undecided records up to this offset."""
         if last < self._next:
             return
         lease = lease_of(self._batch)
@@ -81,15 +81,15 @@ def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
     lease.decide_held(kind)
 
 
-class Desk(Settlements):
-    """May be called in any thread, but for `clear` and `close`."""
+class DecisionQueue(Settlements):
+    """All methods except `clear` and `close` may be called in any thread."""
 
     def __init__(self, consumer: AsyncConsumer[Any]) -> None:
         super().__init__()
         self._consumer = consumer
         self._loop = SharedLoop(self)
         self.progress: Passage | None = None
-        """Of the loop that goes on."""
+        """The progress of the current loop."""
         self._is_closed = False
 
     @property
@@ -107,7 +107,7 @@ class Desk(Settlements):
         self.schedule()
 
     def accept_batch(self, batch: ShareBatch) -> None:
-        """A loop came back from it: what of it is lost is told, not raised."""
+        """A loop has finished this batch. Lost records are reported, not raised."""
         self.queue.append((_accept_batch, (self._consumer, batch), 0, ACCEPT))
         self.schedule()
 
@@ -116,13 +116,13 @@ class Desk(Settlements):
         self.schedule()
 
     def begin(self, first: ShareRecord) -> Passage:
-        """A loop came to this record, and accepts what it passes from here on."""
+        """A loop has reached this record, and accepts records from here on."""
         self.end()
         self.progress = Passage(first, self._consumer)
         return self.progress
 
     def end(self) -> None:
-        """It passes no more of them: what is decided from now on comes after what it accepted."""
+        """The loop has ended. Decisions from now on are applied after its acceptances."""
         progress, self.progress = self.progress, None
         if progress is not None:
             self.queue.append((_accept, progress, progress.passed, ACCEPT))
@@ -132,9 +132,9 @@ class Desk(Settlements):
         self.clear()
 
     def clear(self) -> None:
-        """In the loop."""
+        """Called in the loop."""
         progress = self.progress
-        # First: what the user said of a record, it said before it passed it, and that counts.
+        # Explicit decisions first: the user made them before the loop passed the record.
         passed = progress.passed if progress else 0
         for _ in range(len(self.queue)):
             decide, subject, offset, kind = self.queue.popleft()
@@ -143,19 +143,19 @@ class Desk(Settlements):
             progress.accept(passed)
 
     def close(self) -> None:
-        """In the loop. What is decided from now on is as good as unsaid: all leases end."""
+        """Called in the event loop. Later decisions have no effect, because all leases end."""
         self._is_closed = True
         self.clear()
 
     def schedule(self) -> None:
-        """Have the loop look, if it is being run and nobody does. Each run begins with a look."""
+        """Schedule a call of `clear`, if a thread runs the loop and none is scheduled. Each run begins with one."""
         if self._loop.runner and not self.is_scheduled and not self._is_closed:
             self.is_scheduled = True
             with suppress(LoopClosed):
                 self._loop.call_soon(self._look)
 
     def _look(self) -> None:
-        """Until nothing comes for a while. The flag goes down before the last look, so nothing is left lying."""
+        """Repeat until no decisions arrive. The flag is cleared before the last check, so that none is missed."""
         self.clear()
         self._loop.call_later(_GATHER_S, self._look_again)
 
