@@ -1,7 +1,7 @@
 """Single decisions of the user's threads: written into the lease at once, or queued for the event loop.
 
-Compiled through `settlements.pxd`: then no other thread can run during `settle`, so it may write to a lease if no thread
-runs the loop. Queueing each decision took as long as reading the record.
+Compiled through `settlements.pxd`: then no other thread can run during `settle`, so it may write to a lease while no
+thread runs the loop. Queueing each decision took as long as reading the record.
 """
 
 from __future__ import annotations

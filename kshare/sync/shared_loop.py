@@ -1,9 +1,9 @@
 """An event loop that is run by the thread that waits for it, or else by a background thread.
 
-A thread that makes a call runs the loop until the call is done. No other thread has to be woken, which would take longer
-than everything else. If no thread has made a call for `AWAY_S`, the background thread runs the loop, so that heartbeats,
-renewals and fetches continue; it stops as soon as a thread makes a call. If another thread runs the loop already, or the
-caller is in async code itself, the thread that runs the loop executes the call, and the caller waits.
+A thread that makes a call runs the loop until the call is done. No other thread has to be woken, which would take
+longer than everything else. If no thread has made a call for `AWAY_S`, the background thread runs the loop, so that
+heartbeats, renewals and fetches continue; it stops as soon as a thread makes a call. If another thread runs the loop
+already, or the caller is in async code itself, the thread that runs the loop executes the call, and the caller waits.
 
 Knows nothing of consumers.
 """
