@@ -61,6 +61,7 @@ class SharedLoop:
     def __init__(self, user: LoopUser) -> None:
         self._user = user
         self._loop = asyncio.SelectorEventLoop()
+        self._loop.set_exception_handler(self._on_error)
         self._pid = os.getpid()
         self._context = _asyncio_context()
         self._mutex = threading.RLock()
@@ -80,6 +81,8 @@ class SharedLoop:
         """The number of threads that wait while another one runs the loop."""
         self._is_asleep = False
         """Whether the background thread must be woken when the loop is free."""
+        self._error: BaseException | None = None
+        """What was raised in a callback while a caller's thread ran it."""
         self._is_over = False
         self._background = threading.Thread(target=self._run_meanwhile, name="kshare consumer", daemon=True)
         self._background.start()
@@ -128,6 +131,7 @@ class SharedLoop:
                     self._loop.call_soon(function, context=self._context)
                     self._loop.stop()  # after one iteration
                     self._loop.run_forever()
+                    self._raise_error()
             finally:
                 self._free()
         return is_ours
@@ -176,9 +180,23 @@ class SharedLoop:
                     call.start()
                     while not (call.is_done or signals.has_noted or self._is_over):
                         self._loop.run_forever()
+                        self._raise_error()
             finally:
                 self._free()
         return is_ours
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Asyncio only logs exceptions of callbacks. One that was thrown into the caller's thread is raised there."""
+        if "handle" in context and self.runner != self._background.ident:
+            self._error = context["exception"]
+            loop.stop()
+        else:
+            loop.default_exception_handler(context)
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _take(self) -> bool:
         with self._mutex:

@@ -32,7 +32,7 @@ def test_help_loads_nothing_that_takes_time() -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     assert done.returncode == 0, done.stderr
-    assert "  Show what bytes" in done.stdout
+    assert "Decode bytes of the Kafka protocol" in done.stdout
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
@@ -52,7 +52,7 @@ def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
     [
         (["nope"], "No such command 'nope'"),
         (["decode", "--nope"], "No such option: --nope"),
-        (["decode", "--hex", "--json", "00"], "--hex and --json exclude each other"),
+        (["decode", "--hex", "--json", "00"], "--hex and --json can't be combined"),
         (["decode", "--version", "two", "00"], "Invalid value for '--version'"),
         (["decode", "--input", "octal", "00"], "Invalid value for '--input'"),
     ],

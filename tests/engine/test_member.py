@@ -299,7 +299,7 @@ async def test_leases_renewed_and_lost_are_told() -> None:
     events: list[Event] = []
     for renews in (True, False):
         cluster = TinyCluster("a")
-        cluster.lock_ms = 300
+        cluster.lock_ms = 1000
         async with (
             cluster.running(),
             consumer(

@@ -79,7 +79,8 @@ def test_the_same_tests_pass_switched_off() -> None:
     folders = [f"tests/{name}" for name in ("fast", "protocol", "state")]
     client = [
         f"tests/client/test_{name}.py"
-        for name in ("commit", "consumer", "deserialize", "fetch", "holdings", "record", "streams")
+        for name in ("commit", "consumer", "deserialize", "holdings", "record", "streams")
     ]
+    client.append("tests/engine/test_node_session.py")
     said = switched("0", "-m", "pytest", "-q", "--quick", *folders, *client, timeout=280)
     assert " passed" in said

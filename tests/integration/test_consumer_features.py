@@ -131,7 +131,7 @@ async def test_outcomes_and_metrics_agree_with_what_was_done(
         return registry.get_sample_value(f"kshare_{name}", labels)
 
     for word, count in said.items():
-        assert metric("acknowledged_records_total", topic=topic, word=word) == count
+        assert metric("acknowledged_records_total", topic=topic, ack_type=word) == count
     assert metric("acquired_records_total", topic=topic, redelivered="no") == 300
     assert metric("acquired_records_total", topic=topic, redelivered="yes") == 100
     assert metric("fetched_records_total") == 400

@@ -39,7 +39,7 @@ def test_figures_are_those_of_what_was_done(
         assert run(["top", *words]) == 0
         found = json.loads(capsys.readouterr().out)
     (row,) = found["partitions"]
-    assert (row["topic"], row["start"], row["lag"], row["again"]) == (topic, 5, 1, 1)
+    assert (row["topic"], row["start"], row["lag"], row["redelivered"]) == (topic, 5, 1, 1)
     assert row["most_deliveries"] == 1
     assert row["oldest_seconds"] >= 0
     assert [one["state"] for one in found["groups"]] == ["Stable"]

@@ -35,7 +35,7 @@ def test_topics_are_created_listed_and_deleted(kafka: Cluster, capsys: pytest.Ca
     misspelt = f"{name}x"
     done = kshare("consume", "-t", misspelt, "-g", name, "--timeout-ms", "500", *where)
     assert (done.code, done.out) == (1, "")
-    assert f"there is no topic {misspelt}: did you mean {name}" in done.err
+    assert f"there is no topic {misspelt}; did you mean '{name}'?" in done.err
     assert ours("delete", name) == Done(0, f"deleted {name}\n")
     assert name not in listed()
     assert ours("delete", name).code == 1

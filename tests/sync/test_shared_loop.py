@@ -254,3 +254,17 @@ def test_a_forked_process_cannot_use_it_and_does_not_harm_it(loop: SharedLoop) -
     os.waitpid(child, 0)
     until(lambda: loop.runner)
     assert loop.run(where) is threading.current_thread()
+
+
+def test_what_is_thrown_into_a_callback_reaches_the_caller(loop: SharedLoop) -> None:
+    """As `PyThreadState_SetAsyncExc` does, which hits whatever the thread is running."""
+
+    def interrupted() -> None:
+        raise LookupError("thrown")
+
+    with pytest.raises(LookupError, match="thrown"):
+        loop.take_turn(interrupted)
+    loop.call_soon(interrupted)
+    with pytest.raises(LookupError, match="thrown"):
+        loop.run(where)
+    assert loop.run(where)
