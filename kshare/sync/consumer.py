@@ -194,10 +194,12 @@ class BlockingConsumer(Generic[RecordT_co]):
                 is_away = False
                 try:
                     for record in self._next_stretch():
+                        is_away = (
+                            True  # first: an interrupt from here on must not accept what the user hasn't seen
+                        )
                         if progress is None:
                             progress = self._current = self._opened().begin(record)
                         progress.at = record
-                        is_away = True
                         yield record
                         is_away = False
                 finally:

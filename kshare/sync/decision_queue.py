@@ -64,7 +64,6 @@ class Passage:
         return self._next <= self.passed
 
 
-_decide: Decide = Lease.decide
 _decide_if_held: Decide = Lease.decide_if_held
 _accept: Decide = Passage.accept
 
@@ -85,22 +84,16 @@ class DecisionQueue(Settlements):
     """All methods except `clear` and `close` may be called in any thread."""
 
     def __init__(self, consumer: AsyncConsumer[Any]) -> None:
-        super().__init__()
+        super().__init__(self.schedule)
         self._consumer = consumer
-        self._loop = SharedLoop(self)
         self.progress: Passage | None = None
         """The progress of the current loop."""
         self._is_closed = False
+        self._loop = SharedLoop(self)
 
     @property
     def loop(self) -> SharedLoop:
         return self._loop
-
-    def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
-        self.queue.append((_decide, lease, offset, kind))
-        self.is_loop_free = False
-        if not self.is_scheduled:
-            self.schedule()
 
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
         self.queue.append((_decide_if_held, lease, offset, kind))

@@ -16,10 +16,17 @@ from kshare.state.lease import Lease
 Decide = Callable[[Any, int, int], object]
 
 
-class Settlements:
-    """`queue` has a function, its first argument, an offset and a type for each decision, in order."""
+_decide: Decide = Lease.decide
 
-    def __init__(self) -> None:
+
+class Settlements:
+    """`queue` has a function, its first argument, an offset and a type for each decision, in order.
+
+    `schedule` is called when a decision was queued, unless the event loop is to apply it soon anyway.
+    """
+
+    def __init__(self, schedule: Callable[[], None]) -> None:
+        self._schedule = schedule
         self.queue: deque[tuple[Decide, Any, int, int]] = deque()
         self.is_loop_free = False
         """No thread runs the event loop, and nothing is queued. Always False if this module isn't compiled."""
@@ -32,12 +39,11 @@ class Settlements:
             return True
         if not lease.can_decide(offset):
             return False
-        self.queue_decision(lease, offset, kind)
+        self.queue.append((_decide, lease, offset, kind))
+        self.is_loop_free = False
+        if not self.is_scheduled:
+            self._schedule()
         return True
-
-    def queue_decision(self, lease: Lease, offset: int, kind: int) -> None:
-        """Queue a decision for the event loop."""
-        raise NotImplementedError
 
     def on_taken(self) -> None:
         """A thread is about to run the loop."""

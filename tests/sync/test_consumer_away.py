@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -140,6 +141,52 @@ def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfin
             assert batch is not None, "a record that nobody finished was accepted"
             finished |= {record.value for record in batch}
             batch.accept()
+
+
+def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(broker: Broker) -> None:
+    """As by a signal handler that raises. The loop is interrupted at its first line, then its second, and so on."""
+    finished: set[bytes | None] = set()
+    topics: list[str] = []
+    was_interrupted = True
+    while was_interrupted:
+        topics.append(f"t{len(topics)}")
+        broker.create_topic(topics[-1])
+        broker.produce(topics[-1], [b"%d of %s" % (number, topics[-1].encode()) for number in range(3)])
+        was_interrupted = finish_three_records(broker, topics[-1], finished, interrupt_at=len(topics))
+    assert len(topics) > 20, "a loop over three records has more lines than that"
+    with kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=topics) as consumer:
+        while len(finished) < 3 * len(topics):
+            batch = consumer.next_batch(timeout=DEADLINE_S / 2)
+            assert batch is not None, "a record that the user never saw was accepted"
+            finished |= {record.value for record in batch}
+            batch.accept()
+
+
+def finish_three_records(broker: Broker, topic: str, finished: set[bytes | None], interrupt_at: int) -> bool:
+    """Returns whether the loop had as many lines to run, and was interrupted."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_name != "_accepting":
+            return None
+        if event == "line":
+            lines += 1
+            if lines == interrupt_at:
+                raise Interrupted
+        return trace
+
+    with kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=[topic]) as consumer:
+        records = iter(consumer)
+        sys.settrace(trace)
+        try:
+            for _ in range(3):
+                finished.add(next(records).value)
+        except Interrupted:
+            return True
+        finally:
+            sys.settrace(None)
+    return False
 
 
 AT_EXIT = """
