@@ -1,6 +1,6 @@
 """A client connection as handlers see it, and a call: one request on it.
 
-What must be cleaned up when a connection ends registers itself with `ClientConnection.on_closed`.
+Whatever has state for a connection registers with `ClientConnection.on_closed`, to drop it when the connection ends.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Call:
     async def wait(self, signals: Iterable[Signal], until: int) -> bool:
         """Wait until a signal fires (True), or until the deadline or a disconnect (False).
 
-        while not enough() and await call.wait([log.appended], deadline): look again
+        while not enough() and await call.wait([log.appended], deadline): check again
 
         Earlier responses are sent first. Signals that fire meanwhile are missed, so it returns True in that case too.
         """

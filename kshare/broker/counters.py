@@ -36,7 +36,7 @@ class Counters:
         self.requests: Counter[tuple[str, int]] = Counter()
         """By API and node."""
         self.refusals: Counter[tuple[str, int]] = Counter()
-        """Requests with an error response as a whole, by API and node."""
+        """Requests that failed as a whole, by API and node."""
         self.acknowledged: Counter[tuple[str, str]] = Counter()
         """Records, by group and acknowledgement type: accept, release, reject, renew, gap."""
         self.acquired: Counter[str] = Counter()

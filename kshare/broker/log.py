@@ -1,8 +1,9 @@
 """The log of one partition: batches as producers sent them, with their offsets.
 
-Decides offsets, which batches are valid, where the log starts and how far readers may read. Records are never decoded
-when they are written or read: only a batch's checksum is verified, and batches are returned whole. `producers` checks
-sequence numbers; time is passed in. There are no replicas: what is appended is committed.
+Decides offsets, which batches are valid, where the log starts and how far readers may read. Records aren't decoded
+when they are written or read, except to check keys in compacted topics: only a batch's checksum is verified, and it is
+returned whole. `producers` checks sequence numbers; time is passed in. There are no replicas: what is appended is
+committed.
 """
 
 from __future__ import annotations

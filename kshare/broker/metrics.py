@@ -36,7 +36,7 @@ class TimedMetric:
 
     def __init__(self, name: str, what: str) -> None:
         self.count = BrokerMetric(f"{name}s_total", f"Number of {what} so far.", True)
-        self.total = BrokerMetric(f"{name}_seconds_total", f"Total seconds of {what} so far.", True)
+        self.total = BrokerMetric(f"{name}_seconds_total", f"Seconds spent on all {what} so far.", True)
         self.longest = BrokerMetric(f"{name}_seconds_max", f"Seconds of the slowest of all {what} so far.")
 
     @property
@@ -50,9 +50,7 @@ class TimedMetric:
 
 
 REQUESTS = BrokerMetric("requests_total", "Requests received, by API and node.", True)
-REFUSALS = BrokerMetric(
-    "request_errors_total", "Requests with an error response as a whole, by API and node.", True
-)
+REFUSALS = BrokerMetric("request_errors_total", "Requests that failed as a whole, by API and node.", True)
 GROUPS = BrokerMetric("share_groups", "Share groups, by state.")
 REBALANCES = BrokerMetric(
     "share_group_rebalances_total", "How often a share group's assignment has changed.", True

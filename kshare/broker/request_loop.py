@@ -1,4 +1,4 @@
-"""One connection: splits frames, has requests answered in order, sends the responses.
+"""One connection: splits frames, executes requests in order, and sends the responses.
 
 Decides when a connection ends. It has two tasks: one reads, so that a disconnect is noticed while a request waits; the
 other handles one request after the other. Interprets no requests except ApiVersions and authentication.

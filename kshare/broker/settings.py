@@ -51,7 +51,7 @@ class Setting:
     """The broker settings with the minimum and the maximum."""
 
     def check(self, value: str) -> None:
-        """Raises RequestError if the value has the wrong type, or is never valid whatever the broker's settings."""
+        """Raises RequestError if the value has the wrong type, or is invalid regardless of broker settings."""
         if self.kind is SettingType.BOOLEAN and value.lower() not in ("true", "false"):
             raise self.refusal(value, "must be true or false")
         if self.kind is SettingType.DOUBLE:

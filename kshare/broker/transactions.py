@@ -67,7 +67,7 @@ class Transactions:
     def begin_producer(
         self, transactional_id: str, timeout_ms: int, producer_id: int = -1, epoch: int = -1
     ) -> Transaction:
-        """Initialize a producer. Aborts an open transaction of the previous one. Raises RequestError."""
+        """Give a transactional id to a producer. Aborts an open transaction of the last one. Raises RequestError."""
         if not 0 < timeout_ms <= self._longest_ms():
             raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self.by_id.get(transactional_id)

@@ -72,6 +72,6 @@ def kshare_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture
 def kshare_cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """Three embedded brokers, whose leaders can be moved and which can be stopped."""
+    """A cluster of three embedded brokers, to move leaders and stop brokers."""
     with _broker(request, nodes=3) as cluster:
         yield cluster

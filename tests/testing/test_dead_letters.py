@@ -46,6 +46,4 @@ def test_what_a_client_sets_is_taken_as_kafka_does_and_the_log_says_what_becomes
         reject(kshare_broker.bootstrap, "shippers", "orders", 2)
     assert kshare_broker.records("grave") == []
     (line,) = caplog.messages
-    assert line.startswith(
-        "group shippers: no dead letters are written to topic grave: its name must begin"
-    )
+    assert line.startswith("group shippers: no dead letters are written to topic grave: its name must begin")

@@ -60,7 +60,7 @@ def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsRe
                 each.leader_epoch,
                 list(each.replicas),
                 list(each.replicas),
-                # The Java client fails on null.
+                # The Java client treats null as an error.
                 eligible_leader_replicas=[],
                 last_known_elr=[],
             )

@@ -1,7 +1,7 @@
 """Acquires records for a member: new ones by the log's batches, released ones by the batches they were acquired in.
 
 Decides where an acquisition ends:
-- at the end of the log's batch that contains the last record asked for, or, with a strict limit, at that record;
+- at the end of the log's batch that contains the last requested record, or, with a strict limit, at that record;
 - before a record whose next delivery is its last;
 - after the number of records that a suspicious record may be delivered with.
 """

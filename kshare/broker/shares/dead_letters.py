@@ -1,10 +1,10 @@
 """Dead letters as brokers since 4.4 write them: copies of records that were archived without being accepted.
 
-A group names the topic (`errors.deadletterqueue.topic.name`). Its name must begin with the broker's prefix, and it must
-have `errors.deadletterqueue.group.enable=true`. A missing topic is created if the broker's configuration allows it. The
-headers of a dead letter contain the record's origin and the reason. Key and value are copied if the group's
-configuration says so, the record's own headers never. Dead letters are written to the partition with the number of the
-original partition, modulo the topic's number of partitions.
+A group names the topic (`errors.deadletterqueue.topic.name`). Its name must begin with the broker's prefix, and the
+topic must have `errors.deadletterqueue.group.enable=true`. A missing topic is created if the
+broker's configuration allows it. The headers of a dead letter contain the record's origin and the reason. Key and value
+are copied if the group's configuration says so, the record's own headers never. Dead letters are written to the
+partition with the number of the original partition, modulo the topic's number of partitions.
 
 A record whose dead letter can't be written is archived nevertheless: nothing here fails.
 """
@@ -64,7 +64,7 @@ class DeadLetters:
                 bytes(builder.build()), now=now, leader_epoch=grave.leader_epoch, from_client=False
             )
         except RequestError:
-            return  # As brokers do: records that are too large are archived without a dead letter.
+            return  # As in real brokers: what can't be written is archived without a dead letter.
 
     def _copies(self, group: str) -> bool:
         return self._configs.is_on(Resource.GROUP, group, _COPY)

@@ -69,7 +69,7 @@ class ShareFetching:
             if self._deliver(is_last=self._call.now >= deadline):
                 return self._found
             if self._loading:
-                # Loading takes no time here. A real broker whose fetch may not wait returns nothing half of the time.
+                # Loading takes no time here. A real broker that can't wait for it returns nothing half of the time.
                 self._finish_one_load()
                 continue
             if not self._leaders:
@@ -115,7 +115,7 @@ class ShareFetching:
                 self._leaders[topic_partition] = leader
 
     def _finish_one_load(self) -> None:
-        """In the order of a 4.3.1, which starts one partition before the first one that it acquires from."""
+        """In the order of a 4.3.1 broker: it starts one partition before the first that it acquires from."""
         *others, last = self._session.rotated()
         self._loading.remove(next(each for each in (last, *others) if each in self._loading))
 

@@ -53,7 +53,7 @@ class PartitionRecords:
 
 
 class SharePartitionLeader:
-    """The constructor loads the state, and raises RequestError if that isn't possible now."""
+    """A loaded share-partition. The constructor loads it, or raises RequestError if that isn't possible now."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ class LogFile:
         self.size += batch.size
 
     def rewrite(self, batches: Iterator[StoredBatch]) -> None:
-        """Replace the file with one that has only these batches."""
+        """Replace the file atomically with one that has only these batches."""
         self.close()
         beside = self.path.with_suffix(".new")
         with beside.open("wb") as out:
