@@ -1,1 +1,1 @@
-"""The other side: a Kafka broker in this process, without a JVM. Shares nothing with the client but `protocol`."""
+"""An embedded Kafka broker, without a JVM. Shares only `protocol` with the client."""

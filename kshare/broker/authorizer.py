@@ -1,8 +1,8 @@
 """Kafka's ACLs, as far as share groups and related requests need them.
 
-Nobody is asked unless the broker's setting `authorizer.class.name` says so. Then what no rule allows is refused, a rule
-that denies wins over those that allow, and `super.users` may do everything. Checked are the APIs of share groups, what
-finds and describes topics and coordinators, and Produce; administrators are trusted.
+They are enforced only if the broker's `authorizer.class.name` is set. Then everything that no rule allows is denied, a
+rule that denies takes precedence over rules that allow, and `super.users` may do everything. Checked are the APIs of
+share groups, the requests that find and describe topics and coordinators, and Produce. Others are always allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVERYBODY, _EVERYTHING = "User:*", "*"
 
 
 class Operation(IntEnum):
-    """By Kafka's numbers."""
+    """An ACL operation, with Kafka's number."""
 
     ALL = 2
     READ = 3
@@ -32,7 +32,7 @@ class Operation(IntEnum):
 
 
 class AclResource(IntEnum):
-    """What rights are about, by Kafka's numbers."""
+    """An ACL resource type, with Kafka's number."""
 
     TOPIC = 2
     GROUP = 3
@@ -49,7 +49,7 @@ _IMPLY_DESCRIBE = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.
 
 @dataclass(slots=True, frozen=True)
 class AclRule:
-    """In the order and the numbers of Kafka's messages."""
+    """One ACL. Fields have the order and the numbers of Kafka's messages."""
 
     resource_type: int
     resource_name: str
@@ -74,14 +74,14 @@ class AclRule:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it may be made."""
+        """Whether it is valid, so that it may be created."""
         is_known = self.pattern_type in (_LITERAL, _PREFIXED) and self.permission_type in (_DENY, _ALLOW)
         return is_known and self.principal.startswith("User:") and bool(self.resource_name)
 
 
 @dataclass(slots=True, frozen=True)
 class AclFilter:
-    """Like a rule; None and the numbers for "any" leave something open."""
+    """Matches rules. None and the numbers for "any" match everything."""
 
     resource_type: int
     resource_name: str | None
@@ -110,7 +110,7 @@ class AclFilter:
 
 
 class Authorizer:
-    """All rules. `changed` fires after every change."""
+    """Stores all rules, and checks requests against them. `changed` fires after every change."""
 
     def __init__(self, configs: Configs) -> None:
         self._configs = configs
@@ -122,7 +122,7 @@ class Authorizer:
         self.changed.fire()
 
     def remove(self, chosen: AclFilter) -> list[AclRule]:
-        """What was removed."""
+        """Returns the removed rules."""
         gone = self.chosen(chosen)
         for rule in gone:
             del self.rules[rule]

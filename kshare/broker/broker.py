@@ -1,6 +1,7 @@
 """The state of the embedded cluster that handlers work on: cluster, clock, groups and producers. No sockets.
 
-One `Broker` is a whole cluster: its nodes differ by their listeners and by what they lead. `server` gives it sockets.
+One `Broker` is a whole cluster: its nodes differ in their listeners and in the partitions they lead. `server` opens the
+sockets.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def random_uuid() -> bytes:
-    """16 bytes that a client may see as text: the first letter is no sign that tools take for an option's."""
+    """16 random bytes. Their text doesn't begin with `-`, which command-line tools would take for an option."""
     return b"\x5a" + os.urandom(15)
 
 
@@ -61,15 +62,15 @@ class Broker:
         self.counters = Counters()
         self.upkeep = LogCleaner(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None
-        """Called before every response, so that state is on disk before a client learns of it."""
+        """Called before every response, so that changes are stored before they are confirmed to clients."""
         self.log = SummaryLog(logging.getLogger("kshare.broker"))
-        """For what a client may cause with every request."""
+        """For messages that a client can cause with every request."""
         self.crashes: list[Exception] = []
-        """What handlers raised and shouldn't have: a test that sees one has found a bug of ours."""
+        """Unexpected exceptions of handlers. Each is a bug in this broker, and tests can check for them."""
         for number in range(1, nodes + 1):
             self.cluster.add_node(Node(number))
 
-    # What is below is loaded when a request first needs it: it is most of the broker, and a start shall take no time.
+    # These are imported when a request first needs them: they are most of the broker, which should start quickly.
 
     @cached_property
     def classic_groups(self) -> ClassicGroups:
@@ -113,5 +114,5 @@ class Broker:
 
 
 def uuid_text(value: bytes) -> str:
-    """As Kafka writes it."""
+    """A UUID in Kafka's text format."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

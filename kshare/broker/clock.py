@@ -1,7 +1,7 @@
-"""The broker's clock: milliseconds since 1970, for timestamps and deadlines, and timers.
+"""The broker's clock and timers. Times are milliseconds since 1970.
 
-Decides the order in which what is due is called: by time, then by age. Never waits: `SystemClock.run` does, in a task.
-Tests take a `ManualClock`, whose time stands still until they turn it.
+Timers that are due fire in the order of their times, then of their creation. Never waits, except in the task that runs
+`SystemClock.run`. Tests use a `ManualClock`, whose time changes only when they advance it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import anyio
 
 
 class Timer:
-    """Something to be called at a time, unless it is cancelled before."""
+    """A call scheduled for a time. It can be cancelled before."""
 
     __slots__ = ("_call", "_number", "when")
 
@@ -42,7 +42,7 @@ class Timer:
 
 
 class Clock(ABC):
-    """What the broker sees of time."""
+    """The time, and timers."""
 
     def __init__(self) -> None:
         self._due: list[Timer] = []
@@ -50,10 +50,10 @@ class Clock(ABC):
 
     @abstractmethod
     def now(self) -> int:
-        """Milliseconds since 1970; never runs backwards."""
+        """Milliseconds since 1970. Never decreases."""
 
     def at(self, when: int, call: Callable[[], None]) -> Timer:
-        """Has `call` called at that time, outside of the caller, even if it has passed already."""
+        """Schedule a call at this time. It is never made before `at` returns, even if the time has passed."""
         self._made += 1
         timer = Timer(when, self._made, call)
         heapq.heappush(self._due, timer)
@@ -63,13 +63,13 @@ class Clock(ABC):
         return self.at(self.now() + delay, call)
 
     def next_due(self) -> int | None:
-        """When the next timer fires, if any waits."""
+        """The time of the next timer, or None."""
         while self._due and not self._due[0].is_pending:
             heapq.heappop(self._due)
         return self._due[0].when if self._due else None
 
     def fire_due(self) -> None:
-        """Calls what is due by now, and not what these calls add for right now."""
+        """Fire all timers that are due, except those that are added meanwhile."""
         now, last = self.now(), self._made
         later = []
         while self._due and self._due[0].when <= now:
@@ -83,7 +83,7 @@ class Clock(ABC):
 
 
 class SystemClock(Clock):
-    """Real time. Counts on from when it was made, so a change of the machine's clock doesn't disturb it."""
+    """Real time, counted by the monotonic clock since the creation: changes of the system time don't affect it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class SystemClock(Clock):
         return timer
 
     async def run(self) -> None:
-        """Calls what is due, when it is due; runs until it is cancelled."""
+        """Fire timers when they are due, until cancelled."""
         while True:
             self.fire_due()
             self._earlier = anyio.Event()
@@ -122,7 +122,7 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, milliseconds: int) -> None:
-        """Advance the time. Whatever becomes due meanwhile, such as lock time-outs, happens at its time."""
+        """Advance the time. Timers in between, such as those of locks, fire at their time."""
         end = self._now + milliseconds
         while (due := self.next_due()) is not None and due <= end:
             self._now = max(self._now, due)

@@ -1,7 +1,7 @@
 """Nodes, topics and partitions: leaders and coordinators.
 
-Decides placement, leadership and coordinators. All nodes live in one process and share each partition's one log, so a
-leader moves without anything being copied; its epoch tells the difference.
+Decides placement, leadership and coordinators. All nodes are in one process and share one log per partition, so
+when a leader moves, nothing is copied; only the leader epoch changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTITION_COUNTS = {
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.num.partitions",
 }
 COORDINATED_BY = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}
-"""Type of key in FindCoordinator → the topic whose partition's leader is the coordinator."""
+"""Key type in FindCoordinator → the topic whose partition leaders are the coordinators."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -49,16 +49,16 @@ class Partition:
     topic: Topic
     index: int
     leader: int
-    """Id of the node that leads it; -1 while none does."""
+    """The id of the leader, or -1."""
     replicas: list[int]
     log: PartitionLog
     leader_epoch: int = 0
     moved: Signal = field(default_factory=Signal)
-    """Fires when the leader changed or the topic was deleted."""
+    """Fires when the leader has changed or the topic was deleted."""
     is_deleted: bool = False
 
     def check_epoch(self, believed: int) -> None:
-        """Raises Refusal for a client whose metadata is older or newer than ours; -1 is a client that doesn't say."""
+        """Raises RequestError if the client's leader epoch is older or newer than ours; -1 means not sent."""
         if 0 <= believed < self.leader_epoch:
             raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
         if believed > self.leader_epoch:
@@ -74,11 +74,11 @@ class Topic:
 
 
 MAX_NEW_PARTITIONS = 10_000
-"""In one request, as Kafka's controller has it."""
+"""The limit for one request, as in Kafka's controller."""
 
 
 class Cluster:
-    """What brokers keep in their metadata log. `changed` fires after every change."""
+    """The cluster's metadata. `changed` fires after every change."""
 
     def __init__(self, configs: Configs, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
         self.cluster_id = cluster_id
@@ -90,7 +90,7 @@ class Cluster:
         self.topic_deleted: list[Callable[[Topic], None]] = []
         """Called after a topic was deleted."""
         self.log_made: list[Callable[[Partition], None]] = []
-        """Called for each new partition, before anyone can write to it."""
+        """Called for each new partition, before anything is written to it."""
         self._new_uuid = new_uuid
         configs.changed.listen(self._apply_limits)
 
@@ -98,15 +98,15 @@ class Cluster:
 
     @property
     def controller(self) -> Node:
-        """Kafka keeps it apart; to clients some live node passes for it."""
+        """The node that clients see as the controller: the first live one. In Kafka, it is a separate role."""
         return next((node for node in self.nodes.values() if node.is_up), next(iter(self.nodes.values())))
 
     def find(self, topic: str | bytes) -> Topic | None:
-        """By name or by id."""
+        """The topic with this name or id."""
         return self.topics.get(topic) if isinstance(topic, str) else self.by_id.get(topic)
 
     def partition(self, topic: str | bytes, index: int) -> Partition:
-        """Raises Refusal: UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID for an id."""
+        """Raises RequestError: UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID for an id."""
         found = self.find(topic)
         if found is None:
             by_name = isinstance(topic, str)
@@ -118,7 +118,7 @@ class Cluster:
         return found.partitions[index]
 
     def partition_led_by(self, topic: str | bytes, index: int, node: Node) -> Partition:
-        """The partition, if this node leads it; NOT_LEADER_OR_FOLLOWER if not."""
+        """The partition, if this node leads it. Otherwise raises NOT_LEADER_OR_FOLLOWER."""
         partition = self.partition(topic, index)
         if partition.leader != node.id:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -131,14 +131,14 @@ class Cluster:
     def coordinating_partition(self, kind: int, key: str) -> Partition:
         """The partition whose leader coordinates a group (0), a transaction (1) or a share-partition (2).
 
-        Its topic is made when it is first needed, as brokers do.
+        As in real brokers, its topic is created when it is first needed.
         """
         name = COORDINATED_BY[kind]
         topic = self.topics.get(name) or self._create_internal(name)
         return topic.partitions[abs(_java_hash(key)) % len(topic.partitions)]
 
     def coordinator(self, kind: int, key: str) -> Node | None:
-        """None while the partition has no leader."""
+        """The coordinator, or None if the partition has no leader."""
         return self.nodes.get(self.coordinating_partition(kind, key).leader)
 
     def _create_internal(self, name: str) -> Topic:
@@ -152,7 +152,7 @@ class Cluster:
         self.changed.fire()
 
     def set_up(self, node: Node, is_up: bool) -> None:
-        """A node comes or goes; partitions move to one that is up and has them."""
+        """Start or stop a node. Partitions without a live leader move to a live replica."""
         node.is_up = is_up
         for partition in self.partitions():
             leader = self.nodes.get(partition.leader)
@@ -162,7 +162,7 @@ class Cluster:
         self.changed.fire()
 
     def move_leader(self, partition: Partition, leader: int) -> None:
-        """Makes another node the leader, or the same one again: the epoch rises in any case."""
+        """Set the leader, which may be the current one. The leader epoch increases in any case."""
         partition.leader = leader
         partition.leader_epoch += 1
         if leader >= 0 and leader not in partition.replicas:
@@ -181,7 +181,7 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         topic_id: bytes | None = None,
     ) -> Topic:
-        """Raises Refusal; then nothing has changed."""
+        """If it raises RequestError, nothing has changed."""
         self.check_new_topic(name, partitions, replicas, assignment, configs or {})
         topic = Topic(name, topic_id or self._new_uuid(), is_internal=name in _PARTITION_COUNTS)
         if configs:
@@ -193,7 +193,7 @@ class Cluster:
         return topic
 
     def restore_topic(self, name: str, topic_id: bytes, partitions: list[tuple[int, list[int], int]]) -> None:
-        """A topic from a data folder: leader epoch, replicas and start offset of each partition."""
+        """Restore a topic. `partitions` has the leader epoch, replicas and start offset of each."""
         topic = Topic(name, topic_id, is_internal=name in _PARTITION_COUNTS)
         assignment = {}
         for index, (_, replicas, _) in enumerate(partitions):
@@ -213,7 +213,7 @@ class Cluster:
         assignment: Mapping[int, list[int]] | None,
         configs: Mapping[str, str],
     ) -> None:
-        """Raises Refusal if the topic couldn't be made."""
+        """Raises RequestError if the topic can't be created."""
         check_topic_name(name)
         if name in self.topics:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -242,7 +242,7 @@ class Cluster:
         self.changed.fire()
 
     def add_partitions(self, topic: Topic, total: int, assignments: list[list[int]] | None = None) -> None:
-        """Raises Refusal; then nothing has changed."""
+        """If it raises RequestError, nothing has changed."""
         given = self.check_more_partitions(topic, total, assignments)
         self._extend(topic, total, len(topic.partitions[0].replicas), given)
         self.changed.fire()
@@ -258,7 +258,7 @@ class Cluster:
             return None
         if len(assignments) != total - present:
             raise RequestError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "one assignment for each new partition is needed"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
             )
         given = dict(enumerate(assignments, start=present))
         self._check_assignment(given, present)
@@ -300,10 +300,10 @@ class Cluster:
 
     def _check_assignment(self, assignment: Mapping[int, list[int]], first: int) -> None:
         if sorted(assignment) != list(range(first, first + len(assignment))):
-            raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered without gaps")
+            raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partition numbers must be consecutive")
         for nodes in assignment.values():
             if not nodes or len(set(nodes)) != len(nodes) or not set(nodes) <= self.nodes.keys():
-                raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no such replicas: {nodes}")
+                raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"invalid replicas: {nodes}")
 
     def _limits(self, topic: str) -> LogLimits:
         return LogLimits(
@@ -330,7 +330,7 @@ def check_topic_name(name: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _java_hash(text: str) -> int:
-    """What Java's String.hashCode gives, by which brokers choose coordinators."""
+    """The result of Java's String.hashCode, by which brokers choose coordinators."""
     value = 0
     units = text.encode("utf-16-be")
     for position in range(0, len(units), 2):

@@ -30,7 +30,7 @@ class ClusterServer:
         return ",".join(f"{node.host}:{node.port}" for node in self.broker.cluster.nodes.values())
 
     async def start_node(self, node: Node) -> None:
-        """Listens on the node's port; on a free one if it is 0."""
+        """Listen on the node's port, or on a free one if it is 0."""
         listener = (await anyio.create_tcp_listener(local_host=node.host, local_port=node.port)).listeners[0]
         node.port = listener.extra(SocketAttribute.local_port)
         server, scope = NodeServer(self.broker, node, self._security), anyio.CancelScope()
@@ -40,7 +40,7 @@ class ClusterServer:
             self.broker.cluster.set_up(node, True)
 
     async def start_metrics(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Serves GET /metrics; the port that it is on."""
+        """Serve GET /metrics. Returns the port."""
         from kshare.broker.metrics_endpoint import MetricsEndpoint
 
         endpoint = MetricsEndpoint(self.broker)
@@ -48,7 +48,7 @@ class ClusterServer:
         return endpoint.port
 
     async def stop_node(self, node: Node) -> None:
-        """As if it had been killed: connections break, others lead and coordinate from now on."""
+        """Stop a node as if it was killed: connections break, and other nodes become leaders and coordinators."""
         server, listener, scope = self._servers.pop(node.id)
         scope.cancel()
         await listener.aclose()
@@ -56,7 +56,7 @@ class ClusterServer:
         self.broker.cluster.set_up(node, False)
 
     async def hang_up(self, client_id: str | None = None) -> None:
-        """Breaks the connections of all clients, or of one."""
+        """Break the connections of all clients, or of one."""
         for server, _, _ in self._servers.values():
             await server.close_connections(client_id)
 
@@ -65,12 +65,12 @@ class ClusterServer:
     ) -> None:
         with scope:
             async with listener, anyio.create_task_group() as tasks:
-                # It is closed under us when the node stops; cancelling alone would leave its port open for a moment.
+                # `stop_node` closes the listener meanwhile: cancelling alone would leave its port open for a moment.
                 with suppress(anyio.ClosedResourceError):
                     await server.serve(listener, tasks)
 
     async def stop(self) -> None:
-        """All nodes at once, without anybody taking over."""
+        """Stop all nodes at once, without moving leaders."""
         for _, listener, scope in self._servers.values():
             scope.cancel()
             await listener.aclose()
@@ -78,7 +78,7 @@ class ClusterServer:
 
 @asynccontextmanager
 async def run(broker: Broker, security: Security | None = None) -> AsyncIterator[ClusterServer]:
-    """Serves the broker's nodes, on free ports where a node names none, until the block is left."""
+    """Serve the broker's nodes until the block ends. Nodes without a port get a free one."""
     async with anyio.create_task_group() as tasks:
         running = ClusterServer(broker, tasks, security or Security())
         if isinstance(broker.clock, SystemClock):

@@ -1,4 +1,4 @@
-"""Configs as DescribeConfigs and CreateTopics show them: value, source and synonyms."""
+"""Configs as in the responses of DescribeConfigs and CreateTopics: value, source and synonyms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, Settin
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
+    """The source of a value, with Kafka's number."""
 
     TOPIC = 1
     BROKER = 2
@@ -38,7 +38,7 @@ class DescribedConfig:
     kind: SettingType
     read_only: bool
     synonyms: tuple[Synonym, ...]
-    """The value in force and those behind it, best first."""
+    """The effective value, and then those that it overrides."""
 
     @property
     def source(self) -> ConfigSource:
@@ -46,7 +46,7 @@ class DescribedConfig:
 
 
 def entries(configs: Configs, resource: Resource, of: str) -> Iterator[DescribedConfig]:
-    """All settings of a topic, a group or a broker; of broker "" only what was chosen for all brokers."""
+    """All settings of a topic, group or broker; for broker "", only those that were set for all brokers."""
     for setting in TABLES[resource].values():
         if resource is Resource.BROKER:
             synonyms = _broker_synonyms(configs, setting)

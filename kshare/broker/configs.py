@@ -1,6 +1,6 @@
 """Configs of topics, groups and brokers, with their defaults.
 
-Decides whether a change is allowed. One set of broker settings holds for all nodes.
+Decides whether a change is allowed. All nodes have the same broker settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Configs:
     def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
         self.changed = Signal()
         self.version = 0
-        """Changes with every change of a config, for callers that cache values."""
+        """Increases with every change of a config, for callers that cache values."""
         self.static: dict[str, str] = {}
         self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
         for name, value in (broker_settings or {}).items():
@@ -55,7 +55,7 @@ class Configs:
         return self._value(Resource.GROUP, group, name)
 
     def group_number(self, group: str, name: str) -> int:
-        """A group's number within the broker's bounds, which may have become narrower since it was chosen."""
+        """A group's number, limited to the broker's bounds, which may have become narrower since it was set."""
         setting = TABLES[Resource.GROUP][name]
         value = int(self.group(group, name))
         if setting.bounds:
@@ -77,7 +77,7 @@ class Configs:
     # --- changing
 
     def check(self, resource: Resource, values: Mapping[str, str]) -> None:
-        """Raises Refusal for the first value that can't be."""
+        """Raises RequestError for the first invalid value."""
         for name, value in values.items():
             setting = self.setting(resource, name)
             setting.check(value)
@@ -93,7 +93,7 @@ class Configs:
                 )
 
     def replace(self, resource: Resource, of: str, values: Mapping[str, str]) -> None:
-        """The whole choice for one topic, group or broker."""
+        """Replace all values that are set for one topic, group or broker."""
         self.check(resource, values)
         if values:
             self.chosen[resource, of] = dict(values)
@@ -110,12 +110,12 @@ class Configs:
         self.changed.fire()
 
     def of(self, resource: Resource, of: str) -> dict[str, str]:
-        """What was chosen, as a copy."""
+        """The values that are set, as a copy."""
         return dict(self.chosen.get((resource, of), {}))
 
 
 def extended(setting: Setting, current: str, value: str, is_append: bool) -> str:
-    """A list setting with something added or taken away."""
+    """The value of a list setting after items were added or removed."""
     if setting.kind is not SettingType.LIST:
         raise RequestError(
             ErrorCode.INVALID_CONFIG, f"Can't append or subtract: {setting.name} is not a list"
@@ -129,4 +129,4 @@ def extended(setting: Setting, current: str, value: str, is_append: bool) -> str
 
 def _check_reset(setting: Setting, value: str) -> None:
     if value.lower() not in ("earliest", "latest") and not _DURATION.fullmatch(value):
-        raise setting.refusal(value, "earliest, latest or by_duration:PnDTnHnMn.nS is needed")
+        raise setting.refusal(value, "must be earliest, latest or by_duration:PnDTnHnMn.nS")

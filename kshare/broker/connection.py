@@ -1,6 +1,6 @@
 """A client connection as handlers see it, and a call: one request on it.
 
-Decides what ends with a connection: whoever keeps something for it has itself told.
+Whatever has state for a connection registers with `ClientConnection.on_closed`, to drop it when the connection ends.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class CloseConnection(Exception):
-    """A handler's way to end the connection without an answer."""
+    """Raised by a handler to close the connection without a response."""
 
 
 class ClientConnection:
-    """What the broker knows about one connection."""
+    """The broker's state of one connection."""
 
     def __init__(self, number: int, node: Node, peer: str) -> None:
         self.number = number
-        """Differs from that of every other connection, whichever node it is with."""
+        """Unique among the connections of all nodes."""
         self.node = node
         self.peer = peer
         """The client's host."""
         self.principal = ANONYMOUS
         self.client_id: str | None = None
-        """As its last request says."""
+        """The client id in the last request."""
         self.is_open = True
         self.closed = Signal()
-        """Fires once, when the client has disconnected: before on_closed, so that parked requests end first."""
+        """Fires once, when the client has disconnected: before `on_closed`, so that parked requests end first."""
         self.send_answers: Callable[[], Awaitable[bool]] = _no_answers
-        """Sends what was answered and kept back; whether there was anything. Set by the conversation."""
+        """Send the responses that are buffered. Returns whether there were any. Set by the request loop."""
         self._hooks: dict[object, Callable[[], None]] = {}
 
     def on_closed(self, key: object, call: Callable[[], None]) -> None:
-        """`call` is called when the connection has ended and its last request is through; one call a key."""
+        """Call `call` when the connection has ended and its last request is done. One call per key."""
         self._hooks[key] = call
 
     def forget_hook(self, key: object) -> None:
         self._hooks.pop(key, None)
 
     def end(self) -> None:
-        """The client has disconnected."""
+        """Mark the connection as ended, as the client has disconnected."""
         if self.is_open:
             self.is_open = False
             self.closed.fire()
@@ -68,7 +68,7 @@ async def _no_answers() -> bool:
 
 @dataclass(slots=True)
 class Call:
-    """One request, beside its body."""
+    """One request, without its body."""
 
     broker: Broker
     node: Node
@@ -88,16 +88,16 @@ class Call:
         )
 
     def require(self, operation: Operation, on: AclResource, name: str) -> None:
-        """Raises Refusal for a client that lacks the right."""
+        """Raises RequestError if the client isn't authorized."""
         if not self.is_authorized(operation, on, name):
             raise RequestError(on.refusal, f"{on.name.capitalize()} authorization failed.")
 
     async def wait(self, signals: Iterable[Signal], until: int) -> bool:
-        """Parks the request until a signal fires (True), or time is up or the client is gone (False).
+        """Wait until a signal fires (True), or until the deadline or a disconnect (False).
 
-        while not enough() and await call.wait([log.appended], deadline): look again
+        while not enough() and await call.wait([log.appended], deadline): check again
 
-        Earlier answers are sent first. That takes time in which signals aren't heard, so it is a reason to look again.
+        Earlier responses are sent first. Signals that fire meanwhile are missed, so it returns True in that case too.
         """
         if not self.connection.is_open:
             return False

@@ -1,4 +1,4 @@
-"""Counters that only grow: incremented where things happen, read by `metrics`."""
+"""Counters that only increase: incremented where things happen, read by `metrics`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Durations:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """What is done within counts once, whether or not it succeeds."""
+        """Count and measure the block, even if it fails."""
         began = time.perf_counter()
         try:
             yield
@@ -36,24 +36,24 @@ class Counters:
         self.requests: Counter[tuple[str, int]] = Counter()
         """By API and node."""
         self.refusals: Counter[tuple[str, int]] = Counter()
-        """Requests that were answered with an error as a whole, by API and node."""
+        """Requests that failed as a whole, by API and node."""
         self.acknowledged: Counter[tuple[str, str]] = Counter()
-        """Records, by group and what was said of them: accept, release, reject, renew, gap."""
+        """Records, by group and acknowledgement type: accept, release, reject, renew, gap."""
         self.acquired: Counter[str] = Counter()
-        """Records, by group; one that is delivered again counts again."""
+        """Records, by group. Redelivered records are counted again."""
         self.lock_timeouts: Counter[str] = Counter()
-        """Records whose lock ran out, by group."""
+        """Records whose lock expired, by group."""
         self.sessions_ended: Counter[str] = Counter()
-        """Records given back because the session that held them ended, by group."""
+        """Records released because their session ended, by group."""
         self.dead_letters: Counter[str] = Counter()
-        """Records archived without being accepted, by group, whether or not the group keeps dead letters."""
+        """Records archived without being accepted, by group, even if the group has no dead-letter topic."""
         self.evictions: Counter[int] = Counter()
         """Share sessions that ended with their connection, by node."""
         self.fetches_expired: Counter[str] = Counter()
-        """Fetches that waited until their time was up, by group."""
+        """Fetches that reached their maximum wait time, by group."""
         self.state_writes = Durations()
-        """Of share-partitions' states, by the share coordinator."""
+        """Writes of share-partition states by the share coordinator."""
         self.state_loads = Durations()
-        """Of a partition of the state topic, by the share coordinator."""
+        """Loads of partitions of the state topic by the share coordinator."""
         self.partition_loads = Durations()
-        """Of share-partitions, by their leaders."""
+        """Loads of share-partitions by their leaders."""

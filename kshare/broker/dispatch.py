@@ -1,6 +1,6 @@
 """The table of handlers by API, which also determines the ApiVersions response.
 
-Handlers are loaded when first asked for: a broker starts in the time that its sockets take.
+Handlers are imported when first needed, so that a broker starts quickly.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def handler_for(api_key: int) -> Handle:
 
 
 def offered(profile: Profile) -> dict[int, tuple[int, int]]:
-    """API key → first and last version that this broker answers."""
+    """API key → first and last version that this broker supports."""
     return {key: versions for key, versions in sorted(profile.versions.items()) if key in HANDLERS}
 
 

@@ -1,6 +1,6 @@
-"""Error responses, made from the request alone: for faults.
+"""Creates error responses from the request alone, for fault injection.
 
-Where an answer has no error code of its own, each of its partitions gets it.
+If a response has no error code of its own, the error is set for each of its partitions.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from kshare.protocol.messages import (
 
 
 def check_error_response(api: type[Request[Any]]) -> None:
-    """Raises ValueError for an API whose answers have no place for an error that is known here."""
+    """Raises ValueError if we can't create error responses of this API."""
     if api.__name__ not in _MAKERS and not hasattr(api.RESPONSE(), "error_code"):
-        raise ValueError(f"{api.RESPONSE.__name__} has no single place for an error: say it by `change`")
+        raise ValueError(f"{api.RESPONSE.__name__} has no single error field: use `change` to set the errors")
 
 
 def error_response(request: Any, error: ErrorCode) -> Message:

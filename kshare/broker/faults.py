@@ -3,7 +3,7 @@
     fault = faults.add(ShareFetchRequest, times=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     faults.add(ProduceRequest, client="loader", after_ms=500, cut_after=20)
 
-Decides which fault applies to a request: the first that matches and isn't used up. The server carries it out.
+Decides which fault applies to a request: the first that matches and isn't used up. The request loop executes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fault:
     times: int | None
     """How many requests it applies to. None: all."""
     skip: int
-    """How many matching requests are left alone first."""
+    """How many matching requests to leave alone first."""
     node: int | None
     client: str | None
     """The client id. None: any."""
@@ -38,7 +38,7 @@ class Fault:
     before_ms: int
     """How long to wait before the request is executed."""
     do: Callable[[], None] | None
-    """A function to call then, for example to move a leader or advance the clock."""
+    """A function to call before the request is executed, for example to move a leader or advance the clock."""
     hang_up: bool
     """Close the connection without executing the request."""
     swallow: bool
@@ -52,7 +52,7 @@ class Fault:
     mute: bool
     """Execute the request, but send no response."""
     cut_after: int | None
-    """Close the connection after so many bytes of the response."""
+    """Close the connection after this many bytes of the response."""
 
     hits: int = 0
     """How many requests it was applied to."""
@@ -101,7 +101,7 @@ class Faults:
         Raises ValueError if responses of this API can't contain `error`.
         """
         if api is not None and error is not None:
-            # Seldom needed, and it loads a dozen messages.
+            # Rarely needed, and it imports a dozen messages.
             from kshare.broker.error_responses import check_error_response
 
             check_error_response(api)
@@ -126,13 +126,13 @@ class Faults:
         return fault
 
     def stop(self) -> None:
-        """Ends all faults."""
+        """End all faults."""
         for fault in self._all:
             fault.stop()
         self._all.clear()
 
     def take(self, request: Message, call: Call) -> Fault | None:
-        """The fault that this request meets, counted."""
+        """The fault that applies to this request. Counts it as a hit."""
         for fault in self._all:
             if fault.fits(request, call):
                 if fault.skip:
@@ -148,7 +148,7 @@ class Faults:
 
 
 def corrupt_records(answer: Any) -> None:
-    """For `change`: flips a bit in the last byte of the first records that the answer to a (share) fetch carries."""
+    """For `change`: flip a bit in the last byte of the first records in the response to a (share) fetch."""
     for topic in answer.responses:
         for partition in topic.partitions:
             if partition.records:

@@ -1,6 +1,6 @@
-"""The namespace that groups of all types share.
+"""The namespace that groups of all kinds share.
 
-Decides which kind a group id belongs to. Everything else is up to the implementation of that type.
+Decides which kind a group id belongs to. Everything else is up to the implementation of that kind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 @dataclass(slots=True, frozen=True)
 class ListedGroup:
-    """A group as ListGroups shows it."""
+    """A group in the ListGroups response."""
 
     group_id: str
     state: str
@@ -31,7 +31,7 @@ class GroupKind(Protocol):
     def listed(self) -> Iterable[ListedGroup]: ...
 
     def delete(self, group_id: str) -> None:
-        """Deletes a group that `has` knows; raises Refusal, NON_EMPTY_GROUP for instance."""
+        """Delete an existing group of this kind. Raises RequestError, for example NON_EMPTY_GROUP."""
 
 
 class Groups:

@@ -1,8 +1,9 @@
 """The log of one partition: batches as producers sent them, with their offsets.
 
-Decides offsets, what a batch must be to get in, where the log starts and how far readers may read. Records are never
-decoded on the way in or out: batches are checked by their checksum and handed out whole. Producers' sequences are
-`producers`' subject, and time is passed in. There are no replicas: what is appended is committed.
+Decides offsets, which batches are valid, where the log starts and how far readers may read. Records aren't decoded
+when they are written or read, except to check keys in compacted topics: only a batch's checksum is verified, and it is
+returned whole. `producers` checks sequence numbers; time is passed in. There are no replicas: what is appended is
+committed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(slots=True, frozen=True)
 class StoredBatch:
-    """One batch in the log, and what its header says."""
+    """One batch in the log, with parts of its header."""
 
     base_offset: int
     last_offset: int
@@ -43,13 +44,13 @@ class StoredBatch:
         return len(self.data)
 
     def decode(self) -> Batch:
-        """For what needs its records after all."""
+        """Parse the batch, for callers that need its records."""
         return next(read_batches(self.data))
 
 
 @dataclass(slots=True)
 class LogSlice:
-    """Consecutive whole batches. The first may begin before the offset that was asked for."""
+    """Consecutive whole batches. The first may begin before the requested offset."""
 
     batches: list[StoredBatch] = field(default_factory=list)
     size: int = 0
@@ -73,12 +74,12 @@ class LogSlice:
 
 @dataclass(slots=True, frozen=True)
 class Appended:
-    """Where a batch went. Of one that was there before (sent again), where it has been."""
+    """The offsets of an appended batch; for a duplicate, those of the original."""
 
     base_offset: int
     last_offset: int
     append_time: int
-    """-1 unless the log gives the timestamps."""
+    """-1 unless the topic uses LogAppendTime."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,26 +87,26 @@ class AbortedTransaction:
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of the marker."""
+    """The offset of the abort marker."""
 
 
 @dataclass(slots=True)
 class LogLimits:
-    """What a topic's configuration says to its logs."""
+    """A topic's settings that apply to its logs."""
 
     max_batch_bytes: int = 1_048_588
     uses_append_time: bool = False
     needs_keys: bool = False
-    """Of compacted topics, whose records are looked at one by one for that."""
+    """True for compacted topics, whose records are decoded to check that."""
 
 
 class PartitionLog:
-    """Kept in memory; set the `on_...` callbacks to store it on disk too."""
+    """A log in memory. To store it on disk too, set the `on_...` callbacks."""
 
     def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()
         self.appended = Signal()
-        """Fires when records were added or became readable, and when the start moved."""
+        """Fires when records were added or became readable, and when the start has moved."""
         self.producers = ProducerStates()
         self.aborted: list[AbortedTransaction] = []
         self.on_append: Callable[[StoredBatch], None] | None = None
@@ -121,22 +122,22 @@ class PartitionLog:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be read."""
+        """The first offset that can be read."""
         return self._start
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self._end
 
     @property
     def high_watermark(self) -> int:
-        """Up to where plain readers may read: without replicas, the end."""
+        """The end for `read_uncommitted` readers. Without replicas, it is the log's end."""
         return self._end
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where readers of committed records may read: the first record of a transaction that isn't over."""
+        """The end for `read_committed` readers: the first record of an open transaction."""
         first = self.producers.first_open_offset()
         return self._end if first is None else min(first, self._end)
 
@@ -153,7 +154,7 @@ class PartitionLog:
         leader_epoch: int,
         from_client: bool = True,
     ) -> Appended:
-        """Adds one batch. Raises Refusal; then nothing has changed."""
+        """Append one batch. If it raises RequestError, nothing has changed."""
         batch = self._inspect(records, from_client)
         duplicate = self.producers.check(batch)
         if duplicate is not None:
@@ -183,7 +184,7 @@ class PartitionLog:
         return Appended(base, stored.last_offset, append_time)
 
     def restore(self, stored: StoredBatch) -> None:
-        """Takes a batch back from disk, at the offset it has."""
+        """Add a batch that was read from disk, with its offset."""
         self._take(stored, stored.decode())
 
     def _take(self, stored: StoredBatch, batch: Batch) -> None:
@@ -200,7 +201,7 @@ class PartitionLog:
     def _inspect(self, records: Buffer, from_client: bool) -> Batch:
         view = memoryview(records)
         if len(view) > self.limits.max_batch_bytes and from_client:
-            reason = f"a batch of {len(view)} bytes, {self.limits.max_batch_bytes} are allowed"
+            reason = f"the batch has {len(view)} bytes, but the limit is {self.limits.max_batch_bytes} bytes"
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, reason)
         try:
             batches = list(read_batches(view))
@@ -208,24 +209,24 @@ class PartitionLog:
             raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(broken)) from None
         if len(batches) != 1 or batches[0].size != len(view):
             raise RequestError(
-                ErrorCode.INVALID_RECORD, "a produce request holds one whole batch a partition"
+                ErrorCode.INVALID_RECORD, "expected exactly one whole batch for each partition"
             )
         batch = batches[0]
         if from_client and crc32c(view[header.CHECKSUM_BEHIND :]) != batch.checksum:
-            raise RequestError(ErrorCode.CORRUPT_MESSAGE, "the checksum doesn't fit the batch")
+            raise RequestError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
         if from_client:
             if batch.is_control:
                 raise RequestError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
             if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
-                raise RequestError(ErrorCode.INVALID_RECORD, "the offsets of a batch don't fit its records")
-            if self.limits.needs_keys and any(record.key is None for record in batch):
                 raise RequestError(
-                    ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key"
+                    ErrorCode.INVALID_RECORD, "the batch's last offset doesn't match its record count"
                 )
+            if self.limits.needs_keys and any(record.key is None for record in batch):
+                raise RequestError(ErrorCode.INVALID_RECORD, "records of a compacted topic must have keys")
         return batch
 
     def delete_before(self, offset: int) -> None:
-        """Moves the start forward; batches that lie wholly before it are gone."""
+        """Move the start forward, and delete batches that are entirely before it."""
         if offset <= self._start:
             return
         self._start = offset
@@ -241,7 +242,7 @@ class PartitionLog:
         self.appended.fire()
 
     def replace_batches(self, kept: list[StoredBatch]) -> None:
-        """What compaction leaves: batches in the order of their offsets. The ends of the log stay where they are."""
+        """Replace all batches after compaction. They ascend. The log's start and end offset don't change."""
         self._batches = list(kept)
         self._bases = [batch.base_offset for batch in kept]
         self.size = sum(batch.size for batch in kept)
@@ -251,7 +252,7 @@ class PartitionLog:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, end: int | None = None) -> LogSlice:
-        """Whole batches from the one that holds `offset`, up to `max_bytes` but one at least, before `end`."""
+        """Whole batches from the one with `offset`, up to `max_bytes` (but at least one), before `end`."""
         end = self._end if end is None else min(end, self._end)
         span = LogSlice()
         for batch in self.batches_from(offset):
@@ -262,7 +263,7 @@ class PartitionLog:
         return span
 
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
-        """The batch that holds `offset`, or the next one if none does, and all after it."""
+        """The batch with `offset`, or the next one if there is none, and all batches after it."""
         index = max(bisect_right(self._bases, offset) - 1, 0)
         while index < len(self._batches) and self._batches[index].last_offset < offset:
             index += 1
@@ -279,7 +280,7 @@ class PartitionLog:
         return None
 
     def largest_timestamp(self) -> tuple[int, int]:
-        """The largest timestamp and the first offset that has it; (-1, -1) for an empty log."""
+        """The largest timestamp and the first offset with it; (-1, -1) for an empty log."""
         best: StoredBatch | None = None
         for batch in self.batches_from(self._start):
             if not batch.is_control and (best is None or batch.max_timestamp > best.max_timestamp):
@@ -287,11 +288,11 @@ class PartitionLog:
         return (-1, -1) if best is None else (self.first_from(best.max_timestamp) or (-1, -1))
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions that have records or their marker in [first, end)."""
+        """The aborted transactions with records or their marker in [first, end)."""
         return [each for each in self.aborted if each.first_offset < end and each.last_offset >= first]
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch` that wrote something, and where it ends; (-1, -1) if none did."""
+        """The largest leader epoch up to `epoch` that has batches, and its end offset; (-1, -1) if there is none."""
         found, end = -1, -1
         for batch in self._batches:
             if batch.leader_epoch > epoch:

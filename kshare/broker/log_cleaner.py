@@ -1,7 +1,7 @@
 """Periodic log cleanup: retention and compaction.
 
-Decides what is too old, too much or superseded. Kafka works on segments; here a batch is one, and the newest batch is
-the active segment, which stays as it is. Internal topics are left to those who write them.
+Decides which batches are expired, exceed the size limit, or are superseded. Kafka works on segments; here each batch is
+one, and the newest batch is the active segment, which isn't cleaned. Internal topics are cleaned by their owners.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ EVERY_MS = 250
 
 
 class LogCleaner:
-    """Looks after all logs, again and again."""
+    """Cleans all logs periodically."""
 
     def __init__(self, clock: Clock, cluster: Cluster, configs: Configs) -> None:
         self._clock = clock
         self._cluster = cluster
         self._configs = configs
         self._compacted: dict[PartitionLog, int] = {}
-        """Up to which offset each log was looked through."""
+        """The end offset up to which each log is compacted."""
         clock.after(EVERY_MS, self._look)
 
     def _look(self) -> None:
@@ -76,9 +76,9 @@ class LogCleaner:
 
 
 def compacted(batches: list[StoredBatch], tombstones_until: int) -> list[StoredBatch] | None:
-    """What is left when only the last record of each key stays; None if nothing is superseded.
+    """The batches with only the last record of each key; None if nothing is superseded.
 
-    Transactions and markers stay whole. A tombstone goes too once it is older than `tombstones_until`.
+    Transactional batches and markers stay unchanged. Tombstones older than `tombstones_until` are removed too.
     """
     decoded = [(batch, batch.decode()) for batch in batches if not batch.is_transactional]
     last: dict[bytes, int] = {}
@@ -108,7 +108,7 @@ def compacted(batches: list[StoredBatch], tombstones_until: int) -> list[StoredB
 
 
 def _with_only(stored: StoredBatch, batch: Batch, offsets: set[int]) -> StoredBatch:
-    """The batch spans the same offsets, with these records alone."""
+    """A copy of the batch with only these records. It has the same first and last offset."""
     builder = BatchBuilder(
         compression=batch.compression,
         base_offset=batch.base_offset,

@@ -1,7 +1,7 @@
 """The broker's metrics: those of KIP-932 that apply to one process, and some for tests and development.
 
-Decides names and labels. Everything is read from the broker's state at the moment it is asked for; only what grows is
-kept, in `counters`. `exposition` is the text that Prometheus reads.
+Decides names and labels. Values are computed from the broker's current state when they are requested, except those that
+only increase, which are in `counters`. `exposition` returns Prometheus's text format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kshare.broker.shares.delivery import RecordState
 
 @dataclass(slots=True, frozen=True)
 class BrokerMetric:
-    """A name without its prefix, what it says, and whether it only grows."""
+    """A metric: its name without prefix, a description, and whether it only increases."""
 
     name: str
     about: str
@@ -32,12 +32,12 @@ class MetricValue:
 
 
 class TimedMetric:
-    """Three metrics of something that takes time. An average is what was spent, divided by how often."""
+    """Three metrics of something that takes time. The average is the total divided by the count."""
 
     def __init__(self, name: str, what: str) -> None:
-        self.count = BrokerMetric(f"{name}s_total", f"How many {what} there were.", True)
-        self.total = BrokerMetric(f"{name}_seconds_total", f"What {what} took together.", True)
-        self.longest = BrokerMetric(f"{name}_seconds_max", f"What the slowest of all {what} took.")
+        self.count = BrokerMetric(f"{name}s_total", f"Number of {what} so far.", True)
+        self.total = BrokerMetric(f"{name}_seconds_total", f"Seconds spent on all {what} so far.", True)
+        self.longest = BrokerMetric(f"{name}_seconds_max", f"Seconds of the slowest of all {what} so far.")
 
     @property
     def metrics(self) -> tuple[BrokerMetric, ...]:
@@ -49,10 +49,8 @@ class TimedMetric:
         yield MetricValue(self.longest, taken.longest)
 
 
-REQUESTS = BrokerMetric("requests_total", "Requests taken, by API and node.", True)
-REFUSALS = BrokerMetric(
-    "request_errors_total", "Requests answered with an error as a whole, by API and node.", True
-)
+REQUESTS = BrokerMetric("requests_total", "Requests received, by API and node.", True)
+REFUSALS = BrokerMetric("request_errors_total", "Requests that failed as a whole, by API and node.", True)
 GROUPS = BrokerMetric("share_groups", "Share groups, by state.")
 REBALANCES = BrokerMetric(
     "share_group_rebalances_total", "How often a share group's assignment has changed.", True
@@ -64,22 +62,22 @@ IN_FLIGHT = BrokerMetric("share_in_flight_records", "Records acquired and not se
 BATCHES = BrokerMetric("share_in_flight_batches", "Entries in the state of a share-partition.")
 START = BrokerMetric("share_start_offset", "The first offset of a share-partition that isn't settled.")
 LAG = BrokerMetric("share_lag_records", "Records of a share-partition that aren't settled yet.")
-ACQUIRED = BrokerMetric("share_acquired_records_total", "Records handed out, repetitions included.", True)
+ACQUIRED = BrokerMetric("share_acquired_records_total", "Records acquired, including redeliveries.", True)
 ACKNOWLEDGED = BrokerMetric("share_acknowledged_records_total", "Records acknowledged, by type.", True)
-TIMEOUTS = BrokerMetric("share_lock_timeouts_total", "Records whose acquisition lock ran out.", True)
+TIMEOUTS = BrokerMetric("share_lock_timeouts_total", "Records whose acquisition lock expired.", True)
 RELEASED = BrokerMetric(
-    "share_session_end_releases_total", "Records given back as their session ended.", True
+    "share_session_end_releases_total", "Records released because their session ended.", True
 )
 DEAD_LETTERS = BrokerMetric("share_dead_letters_total", "Records archived without being accepted.", True)
 EVICTIONS = BrokerMetric("share_session_evictions_total", "Share sessions ended with their connection.", True)
-EXPIRED = BrokerMetric("share_fetches_expired_total", "Fetches that waited until their time was up.", True)
+EXPIRED = BrokerMetric("share_fetches_expired_total", "Fetches that reached their maximum wait time.", True)
 SHARDS = BrokerMetric(
     "share_state_partitions", "Partitions of the state topic that the coordinator has loaded."
 )
 WRITES = TimedMetric("share_state_write", "writes of a share-partition's state")
 STATE_LOADS = TimedMetric("share_state_load", "loads of a partition of the state topic")
 LOADS = TimedMetric("share_partition_load", "loads of a share-partition at its leader")
-END = BrokerMetric("log_end_offset", "The offset that the next record of a partition gets.")
+END = BrokerMetric("log_end_offset", "The offset of the next record in a partition.")
 SIZE = BrokerMetric("log_size_bytes", "Bytes in a partition's log.")
 
 METRICS = (
@@ -111,7 +109,7 @@ METRICS = (
 
 
 def metric_values(broker: Broker) -> Iterator[MetricValue]:
-    """Everything at this moment."""
+    """All current values."""
     yield from _groups(broker)
     yield from _shares(broker)
     yield from _counted(broker)
@@ -182,7 +180,7 @@ def _counted(broker: Broker) -> Iterator[MetricValue]:
 
 
 def exposition(broker: Broker) -> str:
-    """All readings in Prometheus's text format."""
+    """All current values in Prometheus's text format."""
     by_metric: dict[BrokerMetric, list[MetricValue]] = {}
     for reading in metric_values(broker):
         by_metric.setdefault(reading.metric, []).append(reading)

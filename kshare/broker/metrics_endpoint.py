@@ -14,14 +14,14 @@ _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 
 
 class MetricsEndpoint:
-    """Its own port, on the host of the first node."""
+    """The HTTP server, on its own port."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.port = 0
 
     async def start(self, host: str, port: int, tasks: TaskGroup) -> None:
-        """Listens, on a free port if `port` is 0; serves until the task group is cancelled."""
+        """Listen on `port`, or on a free one if it is 0, until the task group is cancelled."""
         listener = (await anyio.create_tcp_listener(local_host=host, local_port=port)).listeners[0]
         self.port = listener.extra(SocketAttribute.local_port)
         tasks.start_soon(self._serve, listener)

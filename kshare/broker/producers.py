@@ -1,7 +1,7 @@
 """Idempotent and transactional producers, as a partition's log tracks them.
 
-Decides whether a batch is new, a repetition or out of order, and which transactions are open. Never decides epochs:
-the transaction coordinator does.
+Decides whether a batch is new, a duplicate or out of order, and which transactions are open. Epochs are decided by the
+transaction coordinator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, ControlType
 
 _REMEMBERED = 5
-"""As many batches as a producer may have under way at once."""
+"""The number of batches that a producer may have in flight."""
 _SEQUENCES = 2**31
 
 
@@ -30,7 +30,7 @@ class ProducerState:
     epoch: int
     written: deque[_Written] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     first_open_offset: int | None = None
-    """Where its open transaction begins in this partition."""
+    """The first offset of its open transaction in this partition."""
     last_timestamp: int = -1
     coordinator_epoch: int = -1
 
@@ -51,7 +51,7 @@ class ProducerStates:
         return list(self._states.items())
 
     def first_open_offset(self) -> int | None:
-        """The first offset of the oldest transaction that isn't over."""
+        """The first offset of the oldest open transaction."""
         first = None
         for state in self._states.values():
             opened = state.first_open_offset
@@ -64,14 +64,16 @@ class ProducerStates:
         return state is not None and state.first_open_offset is not None
 
     def check(self, batch: Batch) -> int | None:
-        """The offset that a repeated batch has already; None for a new one. Raises Refusal for what can't follow."""
+        """The offset of the original if the batch is a duplicate. Raises RequestError if it is out of order."""
         if batch.producer_id < 0 or batch.is_control:
             return None
         state = self._states.get(batch.producer_id)
         if state is None:
             return None
         if batch.producer_epoch < state.epoch:
-            reason = f"epoch {batch.producer_epoch}, and {state.epoch} has written already"
+            reason = (
+                f"producer epoch {batch.producer_epoch} is outdated: epoch {state.epoch} has written already"
+            )
             raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if batch.producer_epoch > state.epoch:
             if batch.base_sequence != 0:
@@ -88,7 +90,7 @@ class ProducerStates:
         return None
 
     def record(self, batch: Batch, base_offset: int) -> EndedTransaction | None:
-        """Remembers a batch that went into the log; tells which transaction it ended."""
+        """Record a batch that was appended. Returns the transaction that it ended, if any."""
         if batch.producer_id < 0:
             return None
         state = self._states.get(batch.producer_id)
@@ -110,5 +112,5 @@ class ProducerStates:
 
 
 def _out_of_order(batch: Batch, expected: int) -> RequestError:
-    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, {expected} was to come"
+    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but {expected} was expected"
     return RequestError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

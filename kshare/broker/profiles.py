@@ -1,6 +1,6 @@
 """API versions and features of the Kafka releases that the broker can emulate.
 
-The numbers are what brokers of these releases answered to ApiVersions.
+The numbers are from the ApiVersions responses of these releases.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _OTHER_IN_4_1: dict[int, tuple[int, int]] = {
     90: (0, 0),
 }
 
-# group.version is missing: it stands for the newer protocol of consumer groups, which this broker doesn't speak.
+# group.version is missing: it means the new consumer group protocol, which this broker doesn't support.
 _FEATURES = {
     "4.4": {"metadata": (7, 33), "share": (0, 2), "transaction": (0, 2)},
     "4.3": {"metadata": (7, 30), "share": (0, 1), "transaction": (0, 2)},
@@ -108,13 +108,13 @@ _FEATURES = {
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A release that the broker behaves like."""
+    """A release that the broker can emulate."""
 
     release: str
     versions: Mapping[int, tuple[int, int]]
     """API key → first and last version."""
     features: Mapping[str, tuple[int, int]]
-    """Feature → least and greatest level; the greatest is in force."""
+    """Feature → minimum and maximum level. The maximum is in effect."""
 
     @property
     def can_renew(self) -> bool:
@@ -123,12 +123,12 @@ class Profile:
 
     @property
     def can_alter_offsets(self) -> bool:
-        """Since 4.2: before, a broker took the request and did nothing."""
+        """Since 4.2. Earlier brokers accepted the request and did nothing."""
         return self.can_renew
 
     @property
     def fetches_around_unknown_topics(self) -> bool:
-        """Since 4.4: before, one unknown topic in a share session was an error for all of it."""
+        """Since 4.4. Earlier, one unknown topic in a share session was an error for the whole session."""
         return self.has_dead_letters
 
     @property
@@ -138,7 +138,7 @@ class Profile:
 
 
 def profile(release: str) -> Profile:
-    """By "4.1", "4.3" or "4.4"."""
+    """The profile of release "4.1", "4.3" or "4.4"."""
     others = {"4.4": dict[int, tuple[int, int]](), "4.3": _OTHER_IN_4_3, "4.1": _OTHER_IN_4_1}[release]
     features = {f"{name}.version": levels for name, levels in _FEATURES[release].items()}
     return Profile(release, {**_VERSIONS_OF_4_4, **others}, features)

@@ -1,7 +1,6 @@
-"""The embedded broker as a program: from what somebody chose on the command line to a broker that runs until it is told
-to stop.
+"""The embedded broker as a program: starts a broker from command-line options and runs it until it is stopped.
 
-Decides what a choice means and says why one can't be. Parses no command line: `kshare broker` does.
+Validates the options and reports errors. `kshare broker` parses the command line.
 """
 
 from __future__ import annotations
@@ -25,42 +24,42 @@ ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
 class StartupError(Exception):
-    """Why there is no broker, for people."""
+    """The broker can't start. The message is for users."""
 
 
 @dataclass(slots=True, frozen=True)
 class BrokerArguments:
-    """What the broker shall be."""
+    """The options of the broker."""
 
     host: str = "127.0.0.1"
     port: int = 9092
-    """Of the first node; the others follow. 0 for free ones."""
+    """The port of the first node; the others have the ports after it. 0: free ports."""
     nodes: int = 1
     release: str = DEFAULT_RELEASE
     topics: Mapping[str, int] = field(default_factory=dict)
-    """Name → partitions. Those that a data folder has already stay as they are."""
+    """Name → number of partitions. Topics that the data folder already has aren't changed."""
     settings: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
     metrics_port: int | None = None
 
 
 def topic(text: str) -> tuple[str, int]:
-    """Name and partitions out of `orders:4`, or `orders` for one. Raises ValueError."""
+    """Parse `orders:4`, or `orders` for one partition. Raises ValueError."""
     name, _, count = text.partition(":")
     try:
         check_topic_name(name)
     except RequestError as refusal:
-        raise ValueError(f"{name!r} can't be a topic's name: {refusal.message}") from None
+        raise ValueError(f"{name!r} is not a valid topic name: {refusal.message}") from None
     if count and not (count.isdecimal() and int(count) > 0):
-        raise ValueError(f"{count!r} is no number of partitions")
+        raise ValueError(f"{count!r} is not a valid number of partitions")
     return name, int(count or 1)
 
 
 def serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
-    """Says where it listens as soon as it does, and goes on until SIGINT or SIGTERM. Raises CannotServe."""
+    """Run a broker until SIGINT or SIGTERM. Calls `say` with its address. Raises StartupError."""
     try:
         anyio.run(_serve, choice, say)
-    except* StartupError as problems:  # sockets live in a task group, which wraps whatever is raised in it
+    except* StartupError as problems:  # sockets are in a task group, which wraps exceptions in a group
         raise _first(problems) from None
     except* RequestError as refusals:
         raise StartupError(_first(refusals).message) from None
@@ -83,7 +82,7 @@ async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
             _keep(broker, choice.data_dir, stack)
         if choice.port + choice.nodes - 1 >= 1 << 16:
             raise StartupError(
-                f"{choice.nodes} nodes from port {choice.port} on are more than there are ports"
+                f"{choice.nodes} nodes starting at port {choice.port} would need ports above 65535"
             )
         for index, node in enumerate(broker.cluster.nodes.values()):
             _place(node, choice, index)
@@ -104,7 +103,7 @@ async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
 
 
 async def _start_metrics(running: ClusterServer, host: str, port: int) -> str:
-    """Where they are."""
+    """Serve metrics. Returns their URL."""
     try:
         return f"http://{host}:{await running.start_metrics(host, port)}/metrics"
     except OSError as problem:
@@ -112,7 +111,7 @@ async def _start_metrics(running: ClusterServer, host: str, port: int) -> str:
 
 
 def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
-    # Only who keeps a folder needs what reads one.
+    # Imported only if a data folder is used.
     from kshare.broker.storage.folder import DataFolder
     from kshare.broker.storage.snapshot import UnreadableFolder
 

@@ -1,16 +1,16 @@
-"""The error of a request: an error code and perhaps a message, which a handler puts into the response."""
+"""The error of a request: a code and possibly a message, which a handler puts into the response."""
 
 from __future__ import annotations
 
 from kshare.protocol.error_codes import ErrorCode
 
 NOT_HOSTED = "This server does not host this topic-partition."
-"""Kafka's text for UNKNOWN_TOPIC_OR_PARTITION."""
+"""Kafka's message for UNKNOWN_TOPIC_OR_PARTITION."""
 NOT_THE_COORDINATOR = "This is not the correct coordinator."
 
 
 class RequestError(Exception):
-    """Never leaves the broker: the response carries its error code."""
+    """A request fails with an error code. Never leaves the broker, which sends it in a response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code.name if message is None else f"{code.name}: {message}")

@@ -1,11 +1,11 @@
-"""One connection: splits frames, has requests answered in order, sends the responses.
+"""One connection: splits frames, executes requests in order, and sends the responses.
 
-Decides when a connection is over. It has two tasks: one reads, so that a client that hangs up is noticed while its
-request is parked; one answers, request after request. Knows no request but ApiVersions and what logs clients in.
+Decides when a connection ends. It has two tasks: one reads, so that a disconnect is noticed while a request waits; the
+other handles one request after the other. Interprets no requests except ApiVersions and authentication.
 
-Requests that came together are answered together, without giving way to other tasks in between. So a fetch that waits
-elsewhere sees all that was written at once, and gets it in one answer. Nothing answered stays behind while a request
-waits: `Call.wait` sends it first.
+Requests that arrive together are handled without yielding to other tasks in between, and their responses are sent
+together. So a fetch that waits on another connection gets all records that were written together in one response.
+Before a request waits, `Call.wait` sends all earlier responses.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from kshare.protocol.messages import RequestHeader
 _CHUNK = 256 * 1024
 _LARGEST_REQUEST = 100 * 1024 * 1024
 _READ_AHEAD = 64
-"""Requests that may wait for their turn before the connection isn't read any more."""
+"""While this many requests are queued, the connection isn't read."""
 _SENT_TOGETHER = 16
-"""Answers after which others get their turn."""
+"""The number of buffered responses at which they are sent, so that other tasks can run."""
 _LARGE = 64 * 1024
-"""Bytes of answers that aren't worth keeping back."""
+"""The number of buffered bytes at which responses are sent."""
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
@@ -80,7 +80,7 @@ class RequestLoop:
                     self._taken = anyio.Event()
                     await self._taken.wait()
         except DecodeError as problem:
-            self._warn("what is no request", problem)
+            self._warn("an invalid frame", problem)
         except _GONE:
             pass
         self._connection.end()
@@ -99,7 +99,7 @@ class RequestLoop:
                 if len(self._unsent) >= _SENT_TOGETHER or self._unsent_size >= _LARGE:
                     await self._send_answers()
             if await self._send_answers():
-                continue  # more may have come meanwhile
+                continue  # more requests may have arrived meanwhile
             if not self._connection.is_open:
                 return
             self._came = anyio.Event()
@@ -136,7 +136,7 @@ class RequestLoop:
         except CloseConnection:
             raise
         except Exception as error:
-            # A test should learn of it, and the client must not wait for ever.
+            # Record it for tests. Close the connection, because the client would wait forever.
             what = f"{type(request).__name__} v{call.version} failed"
             self._broker.log.event(logging.ERROR, what, error, has_traceback=True)
             self._broker.crashes.append(error)
@@ -160,7 +160,7 @@ class RequestLoop:
         return await handler_for(call.api_key)(request, call)
 
     async def _apply_fault(self, fault: Fault, request: Message, call: Call) -> Message | None:
-        """The answer to a request that meets a fault."""
+        """Apply a fault to a request, and return the response, if any."""
         clock = call.broker.clock
         if fault.before_ms:
             await call.wait([], clock.now() + fault.before_ms)
@@ -171,7 +171,7 @@ class RequestLoop:
         if fault.swallow:
             return None
         if fault.error is not None:
-            # Seldom needed, and it loads a dozen messages.
+            # Rarely needed, and it imports a dozen messages.
             from kshare.broker.error_responses import error_response
 
             answer: Message | None = error_response(request, fault.error)
@@ -188,12 +188,12 @@ class RequestLoop:
         self._unsent_size += len(answer)
 
     async def _send_answers(self) -> bool:
-        """Returns whether there were any. Raises RefusedConnection if the client has disconnected."""
+        """Returns whether there were any. Raises CloseConnection if the client has disconnected."""
         if not self._unsent:
             return False
         answers, self._unsent, self._unsent_size = self._unsent, [], 0
         data = answers[0] if len(answers) == 1 else bytearray().join(answers)
-        # It takes what bytes can be made of, whatever its signature says.
+        # `send` accepts any bytes-like object, whatever its signature says.
         try:
             await self._stream.send(cast("bytes", data))
         except _GONE as gone:
@@ -201,19 +201,19 @@ class RequestLoop:
         return True
 
     def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
-        """Without the request for an ApiVersions whose version doesn't exist: that alone gets an answer."""
+        """The request is None for ApiVersions in an unsupported version, which is answered nevertheless."""
         if len(frame) < 8:
             raise CloseConnection
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
         if not is_offered(self._broker.profile, api_key, version):
             if api_key == API_VERSIONS:
                 return RequestHeader(api_key, version, correlation_id), None
-            self._warn(f"a request for API {api_key} in version {version}, which isn't offered")
+            self._warn(f"a request for API {api_key} in version {version}, which isn't supported")
             raise CloseConnection
         try:
             return _read_request(frame)
         except DecodeError as problem:
-            self._warn("a request that can't be read", problem)
+            self._warn("a malformed request", problem)
             raise CloseConnection from None
 
     def _warn(self, what: str, detail: object = "") -> None:
@@ -221,7 +221,7 @@ class RequestLoop:
 
 
 def _read_request(frame: memoryview) -> tuple[RequestHeader, Message]:
-    """Unlike `decode_request` it minds no bytes behind the request: Kafka doesn't, and librdkafka leaves some."""
+    """Unlike `decode_request`, it ignores bytes after the request. So does Kafka, and librdkafka sends some."""
     api_key, version = struct.unpack_from(">hh", frame)
     cls = request_class(api_key)
     header, body = RequestHeader.decode_prefix(

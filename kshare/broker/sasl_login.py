@@ -1,6 +1,6 @@
 """SASL authentication of one connection: SaslHandshake selects the mechanism, SaslAuthenticate carries its messages.
 
-Decides who somebody is. Loaded when a listener has users.
+Decides the principal. Imported only if a listener has users.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = "PLAIN"
 
 
 class Login:
-    """PLAIN and SCRAM, once a connection or again in time."""
+    """Authenticates and re-authenticates a client with PLAIN or SCRAM."""
 
     def __init__(self, security: Security) -> None:
         self._security = security
@@ -81,7 +81,7 @@ class Login:
         return _PLAIN if self._scram is None else self._scram.mechanism
 
     def _check_plain(self, client_message: bytes) -> str | None:
-        """The user, if the password is right: [authorization id] NUL user NUL password."""
+        """The user, if the password is correct. The message is [authorization id] NUL user NUL password."""
         parts = client_message.split(b"\0")
         if len(parts) != 3:
             return None

@@ -1,4 +1,4 @@
-"""SCRAM's server side (RFC 5802), with passwords in memory. One object per authentication."""
+"""The server side of SCRAM (RFC 5802), with passwords in memory. One object per authentication."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ITERATIONS = 4096
 
 
 class ScramServer:
-    """Two messages from the client, two answers. Knows users by their passwords."""
+    """One authentication: two messages from the client, and two responses. `users` maps names to passwords."""
 
     def __init__(
         self, mechanism: str, users: Mapping[str, str], nonce: Callable[[], bytes] = lambda: os.urandom(18)
@@ -27,10 +27,10 @@ class ScramServer:
         self._salted = b""
         self._nonce = ""
         self._opening = ""
-        """What both sides sign: the client's first message without its header, and our answer."""
+        """What both sides sign: the client's first message without its header, and our response."""
 
     def answer(self, client_message: bytes) -> tuple[bytes | None, str | None]:
-        """What to answer, None for a refusal; and the user, once they have proved to be it."""
+        """The response, or None if the authentication failed; and the user, once authenticated."""
         try:
             text = client_message.decode()
             return self._finish(text) if self._opening else (self._begin(text), None)

@@ -1,6 +1,6 @@
 """A listener's security: TLS, SASL, both or neither.
 
-What somebody may do who is in, is the subject of `authorizer`.
+`authorizer` decides what an authenticated client may do.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Security:
     users: Mapping[str, str] = field(default_factory=dict)
     """Name → password, for SASL PLAIN and SCRAM."""
     session_lifetime_ms: int = 0
-    """How long a login lasts until clients must re-authenticate; 0 for ever."""
+    """The time after which clients must re-authenticate; 0: never."""
 
     def login(self) -> Login | None:
-        """What one connection has to go through."""
+        """The authentication of one connection, or None if it isn't required."""
         if not self.users:
             return None
         from kshare.broker.sasl_login import Login

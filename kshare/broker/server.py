@@ -1,6 +1,6 @@
 """Listens for a node's connections, and closes them when the node stops.
 
-Requests are handled by `conversation`.
+`request_loop` handles the requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NodeServer:
         self._streams: dict[ClientConnection, ByteStream] = {}
 
     async def serve(self, listener: Listener[SocketStream], tasks: TaskGroup) -> None:
-        """Until it is cancelled."""
+        """Accept connections until cancelled."""
         await listener.serve(self._serve_client, tasks)
 
     async def _serve_client(self, stream: SocketStream) -> None:
@@ -52,7 +52,7 @@ class NodeServer:
                 connection.run_hooks()
 
     async def _secure(self, stream: SocketStream) -> ByteStream | None:
-        """The stream itself, or one that encrypts; None for a client that can't or won't."""
+        """The stream itself, or a TLS stream; None if the TLS handshake fails."""
         context = self._security.tls
         if context is None:
             return stream
@@ -66,7 +66,7 @@ class NodeServer:
         return None
 
     async def close_connections(self, client_id: str | None = None) -> None:
-        """Hangs up on all clients, or on those of that id, as a broker that dies does."""
+        """Close the connections of all clients, or of those with this client id, as a broker crash would."""
         for connection, stream in list(self._streams.items()):
             if client_id in (None, connection.client_id):
                 connection.end()

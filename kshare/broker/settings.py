@@ -1,6 +1,6 @@
 """Table of topic, group and broker configs: type, default and bounds, with validation.
 
-Never holds a value that somebody chose: `configs` does.
+Doesn't contain configured values: `configs` does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 
 class Resource(IntEnum):
-    """What can be configured, by Kafka's numbers."""
+    """A type of configurable resource, with Kafka's number."""
 
     TOPIC = 2
     BROKER = 4
@@ -23,7 +23,7 @@ class Resource(IntEnum):
 
 
 class SettingType(IntEnum):
-    """The types of settings, by Kafka's numbers."""
+    """The type of a setting, with Kafka's number."""
 
     BOOLEAN = 1
     STRING = 2
@@ -46,31 +46,31 @@ class Setting:
     least: int | None = None
     choices: tuple[str, ...] = ()
     inherits: str | None = None
-    """The broker's setting that gives the default."""
+    """The broker setting with the default."""
     bounds: tuple[str, str] | None = None
-    """The broker's settings that give the least and the greatest value."""
+    """The broker settings with the minimum and the maximum."""
 
     def check(self, value: str) -> None:
-        """Raises Refusal for a value that isn't of the type, or one that is out of range whatever the broker says."""
+        """Raises RequestError if the value has the wrong type, or is invalid regardless of broker settings."""
         if self.kind is SettingType.BOOLEAN and value.lower() not in ("true", "false"):
-            raise self.refusal(value, "true or false is needed")
+            raise self.refusal(value, "must be true or false")
         if self.kind is SettingType.DOUBLE:
             self._number(value, float)
         if self.kind in _LIMITS:
             number = self._number(value, int)
             least = -_LIMITS[self.kind] - 1 if self.least is None else self.least
             if not least <= number <= _LIMITS[self.kind]:
-                raise self.refusal(value, f"from {least} to {_LIMITS[self.kind]} is allowed")
+                raise self.refusal(value, f"must be between {least} and {_LIMITS[self.kind]} (inclusive)")
         if self.choices:
             for each in value.split(",") if self.kind is SettingType.LIST else [value]:
                 if each.strip() not in self.choices:
-                    raise self.refusal(value, f"one of {', '.join(self.choices)} is needed")
+                    raise self.refusal(value, f"only {', '.join(self.choices)} are allowed")
 
     def _number(self, value: str, kind: type[int] | type[float]) -> float:
         try:
             return kind(value)
         except ValueError:
-            raise self.refusal(value, "a number is needed") from None
+            raise self.refusal(value, "must be a number") from None
 
     def refusal(self, value: str, reason: str) -> RequestError:
         return RequestError(
@@ -79,7 +79,7 @@ class Setting:
 
 
 def _share(name: str, kind: SettingType = SettingType.INT) -> Setting:
-    """A group's setting whose default and bounds are the broker's."""
+    """A group setting whose default and bounds are broker settings."""
     bounds = (f"group.share.min.{name}", f"group.share.max.{name}")
     return Setting(f"share.{name}", kind, "", inherits=f"group.share.{name}", bounds=bounds)
 
@@ -91,7 +91,7 @@ def _consumer(name: str) -> Setting:
 
 _DEAD = "errors.deadletterqueue."
 DEAD_LETTER_TOPIC = f"{_DEAD}topic.name"
-"""A group's, and must begin with the broker's:"""
+"""A group setting. Its value must begin with that of this broker setting:"""
 DEAD_LETTER_PREFIX = f"{_DEAD}topic.name.prefix"
 
 GROUP_SETTINGS = (
@@ -225,7 +225,7 @@ CHANGEABLE = frozenset(
         "min.insync.replicas",
     }
 )
-"""The broker's settings that may change while it runs."""
+"""The broker settings that can be changed at runtime."""
 
 TABLES: dict[Resource, dict[str, Setting]] = {
     Resource.TOPIC: {each.name: each for each in TOPIC_SETTINGS},
@@ -237,7 +237,7 @@ MIN_LOCK_MS = "group.share.min.record.lock.duration.ms"
 
 
 def common_settings(min_lock_ms: int | None, auto_create_topics: bool | None) -> dict[str, str]:
-    """Broker settings for what tests choose most often; None for what wasn't chosen."""
+    """The broker settings for options that tests often set; None means not set."""
     settings = {}
     if min_lock_ms is not None:
         settings[MIN_LOCK_MS] = str(min_lock_ms)

@@ -1,7 +1,7 @@
-"""Signals that wake waiting requests when something has changed: long polls don't poll.
+"""Signals that wake waiting requests when something has changed, so that long polls don't poll.
 
-A signal carries nothing and remembers nothing. Waiting is one function, so that no long poll can forget its deadline
-or outlive its connection.
+A signal has no value and no memory. One function does all waiting, so that no long poll can forget its deadline or
+outlive its connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kshare.broker.clock import Clock
 
 
 class Signal:
-    """Calls everyone who listens, once per `fire`."""
+    """Calls all listeners, once per `fire`."""
 
     __slots__ = ("_listeners",)
 
@@ -34,11 +34,11 @@ class Signal:
 
 
 class WakeOne(Signal):
-    """A signal for something that only one listener can use: it calls the one that has waited longest.
+    """A signal for something that only one listener can use. It calls the one that has waited longest.
 
-    The listener that was called, or that stops listening for another reason, takes what it can use, and then calls
-    `wake_next` if something is left. So a hundred long polls on one partition cost as much as one. Each listener is
-    called at most once per `fire`.
+    A listener that was called, or that stops listening for another reason, uses what it can, and then calls `wake_next`
+    if something is left. So a hundred long polls on one partition cost as much as one. Each listener is called at most
+    once per `fire`.
     """
 
     __slots__ = ("_next",)
@@ -64,16 +64,16 @@ class WakeOne(Signal):
                 return
 
     def fire_all(self) -> None:
-        """For what concerns everybody."""
+        """Call all listeners."""
         super().fire()
 
 
 async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> bool:
-    """Waits until one of the signals fires (True) or the clock shows `until` (False).
+    """Wait until one of the signals fires (True) or the time is `until` (False).
 
-    It listens before it first gives way to other tasks: what is checked right before the call can't be missed. When a
-    signal has fired it gives way once more: whoever changes something at the same moment does so first, and the caller
-    finds all of it at one look.
+    It listens before it first yields to other tasks, so a caller that has just checked its condition misses no change.
+    After a signal has fired, it yields once more: other tasks that are ready make their changes first, and the caller
+    finds all of them at once.
     """
     if clock.now() >= until:
         return False

@@ -3,9 +3,9 @@
     Empty ──write──▶ Ongoing ──commit──▶ CompleteCommit ──write──▶ Ongoing ...
                         └────abort─────▶ CompleteAbort  ──write──▶ Ongoing ...
 
-Decides who may write under a transactional id: the producer that asked last, with its epoch. Ending a transaction
-writes its markers at once, since all logs are at hand; so nothing is ever "prepared", and no client has to wait.
-A transaction that takes longer than its producer said is aborted, and the producer is fenced.
+Decides which producer may write with a transactional id: the last that was initialized, with its epoch. The end of a
+transaction writes its markers at once, because all logs are in this process: there are no "prepared" states, and no
+client has to wait. A transaction that exceeds its producer's timeout is aborted, and the producer is fenced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TransactionState(StrEnum):
 
 @dataclass(slots=True)
 class Transaction:
-    """All that is known of one transactional id."""
+    """The state of one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -47,7 +47,7 @@ class Transaction:
 
 
 class Transactions:
-    """All producers. `ended` is told (producer id, committed) when a transaction ends: group offsets wait for it."""
+    """All producers. Calls `ended` with (producer id, committed) after each transaction, for pending offsets."""
 
     def __init__(self, clock: Clock, longest_ms: Callable[[], int]) -> None:
         self._clock = clock
@@ -67,7 +67,7 @@ class Transactions:
     def begin_producer(
         self, transactional_id: str, timeout_ms: int, producer_id: int = -1, epoch: int = -1
     ) -> Transaction:
-        """A producer takes over a transactional id: what its forerunner left open is aborted. Raises Refusal."""
+        """Give a transactional id to a producer. Aborts an open transaction of the last one. Raises RequestError."""
         if not 0 < timeout_ms <= self._longest_ms():
             raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self.by_id.get(transactional_id)
@@ -92,10 +92,10 @@ class Transactions:
         else:
             known.epoch += 1
 
-    # --- what belongs to a transaction
+    # --- the content of a transaction
 
     def find(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Raises Refusal for everyone but its present producer."""
+        """The transaction. Raises RequestError if it has another producer or epoch."""
         known = self.by_id.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -106,7 +106,7 @@ class Transactions:
     def enlist(
         self, transactional_id: str, producer_id: int, epoch: int, partition: Partition, *, adds: bool
     ) -> None:
-        """A write to a partition: it joins the transaction if `adds`, else it must be in already. Raises Refusal."""
+        """Check a write. If `adds`, the partition is added; else it must be in the transaction. Raises RequestError."""
         try:
             known = self.find(transactional_id, producer_id, epoch)
         except RequestError as refusal:
@@ -119,7 +119,7 @@ class Transactions:
             raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
     def add(self, known: Transaction, partitions: list[Partition]) -> None:
-        """Takes partitions into the transaction, which begins with the first; none for offsets alone."""
+        """Add partitions to the transaction. Begins it if necessary, even without partitions: for offsets."""
         if known.state is not TransactionState.ONGOING:
             known.state, known.began = TransactionState.ONGOING, self._clock.now()
             known.partitions.clear()
@@ -130,7 +130,7 @@ class Transactions:
             self.changed.fire()
 
     def restore(self, known: Transaction) -> None:
-        """From a data folder. An open transaction is given its whole time once more."""
+        """Restore a transaction from a data folder. If it is open, its timeout starts again."""
         self.by_id[known.transactional_id] = known
         if known.state is TransactionState.ONGOING:
             known.timer = self._clock.after(known.timeout_ms, lambda: self._expire(known))
@@ -140,7 +140,7 @@ class Transactions:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, is_commit: bool, bumps: bool
     ) -> Transaction:
-        """Commits or aborts; with `bumps` the producer goes on with a new epoch. Raises Refusal."""
+        """Commit or abort. With `bumps`, the producer gets a new epoch. Raises RequestError."""
         known = self.by_id.get(transactional_id)
         wanted = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
         is_repeated = known is not None and bumps and epoch == known.epoch - 1 and known.state is wanted

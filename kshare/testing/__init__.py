@@ -1,4 +1,4 @@
-"""What tests of code that consumes share groups need: a broker in the process itself."""
+"""For tests of code that uses share groups: an embedded broker, in the same process."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """pytest loads `plugin` in every run; that needn't load a broker."""
+    """Import lazily: pytest imports `plugin` in every run, which shouldn't import a broker."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)
 
 
 def __dir__() -> list[str]:
-    """With what hasn't been loaded yet."""
+    """Includes names that aren't imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """An embedded Kafka broker for tests: `with Broker() as broker: ... broker.bootstrap ...`, or `async with`.
 
-It runs in its own thread, so blocking clients may use it from the test itself. All methods are called from the test's
-thread and return when they are done.
+It runs in its own thread, so the test itself may use blocking clients. All methods are called from the test's thread
+and return when they are done.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ QUICK_SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-"""What differs from Kafka's defaults: tests may choose short locks, heartbeats and sessions, and a member is assigned
-its partitions at once."""
+"""Different from Kafka's defaults: tests may configure short locks, heartbeats and sessions, and members get their
+assignments at once."""
 
 
 class Broker:
@@ -93,7 +93,7 @@ class Broker:
 
             self._folder = DataFolder(Path(self._data_dir))
             self._folder.attach(self.state)
-        atexit.register(self.stop)  # a process that forgets to would never end
+        atexit.register(self.stop)  # otherwise, a process that forgets to stop it would never end
         self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
         self._portal = self._portal_life.__enter__()
         self._life = self._portal.wrap_async_context_manager(run(self.state, self._security))
@@ -174,7 +174,7 @@ class Broker:
         prefix = self.call(lambda: self.state.configs.broker(DEAD_LETTER_PREFIX))
         if topic and not topic.startswith(prefix):
             raise ConfigError(
-                f"{DEAD_LETTER_TOPIC} of group {group} is {topic!r}, and must begin with {prefix!r} "
+                f"{DEAD_LETTER_TOPIC} of group {group} is {topic!r}, but must begin with {prefix!r} "
                 f"(the broker's {DEAD_LETTER_PREFIX}): brokers write no dead letters to other topics"
             )
         self._configure(Resource.GROUP, group, settings)
@@ -261,7 +261,7 @@ class Broker:
         leader = self._node(node).id
         self.call(lambda: self.state.cluster.move_leader(self._partition(topic, partition), leader))
 
-    # --- names and numbers that a test gives
+    # --- validation of arguments
 
     def _topic(self, name: str) -> Topic:
         topics = self.state.cluster.topics

@@ -47,7 +47,7 @@ class BrokerConfig:
 
     @classmethod
     def make(cls, options: Mapping[str, Any]) -> Self:
-        """Refuses unknown options, and suggests the closest name."""
+        """Raises ConfigError for an unknown option, and suggests the closest name."""
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
@@ -94,7 +94,7 @@ def _check_map(name: str, given: object, kind: type, wanted: str) -> None:
 
 
 def _shown(name: str, given: object) -> str:
-    """Passwords are in no error."""
+    """Errors never contain passwords."""
     return type(given).__name__ if name == "users" else repr(given)
 
 

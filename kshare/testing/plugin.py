@@ -3,7 +3,7 @@
 `@pytest.mark.kshare_broker(...)` takes the options of `kshare.testing.Broker` for one test, class or module; the ini
 option `kshare_broker_settings` takes Kafka's broker settings for all tests.
 
-Installed with kshare; nothing is loaded before a test asks for one of them.
+Installed with kshare. Nothing is imported until a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _MARKER, _INI = "kshare_broker", "kshare_broker_settings"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(_INI, "broker settings of kshare's embedded broker, one name=value a line", type="linelist")
+    parser.addini(
+        _INI, "broker settings of kshare's embedded broker, one name=value per line", type="linelist"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The nearest marker's, over those of the ini file."""
+    """The options of the markers (the nearest has precedence), then those of the ini file."""
     settings: dict[str, str] = {}
     for line in request.config.getini(_INI):
         name, is_there, value = line.partition("=")
@@ -45,7 +47,7 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
             )
         options |= marker.kwargs
     chosen = options.get("settings") or {}
-    # What isn't a mapping is refused with the other options.
+    # If it isn't a mapping, it is reported like other invalid options.
     options["settings"] = settings | dict(chosen) if isinstance(chosen, Mapping) else chosen
     return options
 
@@ -70,6 +72,6 @@ def kshare_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture
 def kshare_cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """Three embedded nodes, whose leaders and coordinators can be moved and stopped."""
+    """A cluster of three embedded brokers, to move leaders and stop brokers."""
     with _broker(request, nodes=3) as cluster:
         yield cluster

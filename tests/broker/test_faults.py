@@ -161,5 +161,5 @@ def test_any_error_for_any_request(
 
 
 def test_an_error_that_no_answer_can_say_is_refused_at_once(broker: Broker) -> None:
-    with pytest.raises(ValueError, match="CreateTopicsResponse has no single place for an error"):
+    with pytest.raises(ValueError, match="CreateTopicsResponse has no single error field"):
         broker.faults.add(CreateTopicsRequest, error=ErrorCode.INVALID_REQUEST)

@@ -19,6 +19,6 @@ def test_rubbish_again_and_again_makes_a_handful_of_lines(caplog: pytest.LogCapt
                 client.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 assert client.recv(1) == b""
     assert 2 <= len(caplog.messages) <= 4
-    assert "127.0.0.1 sent what is no request" in caplog.messages[0]
+    assert "127.0.0.1 sent an invalid frame" in caplog.messages[0]
     times = (re.search(r"\((\d+) times, the latest\)", line) for line in caplog.messages)
     assert sum(int(found[1]) if found else 1 for found in times) == 50

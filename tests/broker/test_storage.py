@@ -197,7 +197,7 @@ def test_a_folder_that_isnt_ours_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFolder, match="format"):
         Life(tmp_path)
     (tmp_path / "metadata.json").write_text("{")
-    with pytest.raises(UnreadableFolder, match="broken"):
+    with pytest.raises(UnreadableFolder, match="not valid JSON"):
         Life(tmp_path)
 
 

@@ -20,7 +20,7 @@ def test_a_name_without_the_prefix_is_refused(kshare_broker: Broker) -> None:
     with pytest.raises(ConfigError) as refused:
         kshare_broker.set_group_config("shippers", {NAME: "grave"})
     assert str(refused.value) == (
-        f"{NAME} of group shippers is 'grave', and must begin with 'dlq.' "
+        f"{NAME} of group shippers is 'grave', but must begin with 'dlq.' "
         f"(the broker's {NAME}.prefix): brokers write no dead letters to other topics"
     )
     kshare_broker.set_group_config("shippers", {NAME: "dlq.grave"})
@@ -46,6 +46,4 @@ def test_what_a_client_sets_is_taken_as_kafka_does_and_the_log_says_what_becomes
         reject(kshare_broker.bootstrap, "shippers", "orders", 2)
     assert kshare_broker.records("grave") == []
     (line,) = caplog.messages
-    assert line.startswith(
-        "group shippers: no dead letters are written to topic grave, for its name must begin"
-    )
+    assert line.startswith("group shippers: no dead letters are written to topic grave: its name must begin")

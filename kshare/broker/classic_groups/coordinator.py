@@ -1,6 +1,6 @@
 """The coordinator of classic groups: creates them, watches timeouts, and stores their offsets.
 
-Decides when a member has expired and when a rebalance has waited long enough. The group handles the consequences.
+Decides when a member has expired and when a rebalance has waited long enough. `group` handles the consequences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 @dataclass(slots=True, frozen=True)
 class JoinParameters:
-    """Who wants to join, and how."""
+    """The parameters of a JoinGroup request."""
 
     member_id: str
     instance: str | None
@@ -31,7 +31,7 @@ class JoinParameters:
     protocol_type: str
     protocols: dict[str, bytes]
     must_know_its_id: bool
-    """Whether a newcomer is sent away once, with the id to come back with."""
+    """Whether a new member is refused once, with the member id that it must join with."""
 
 
 class MemberIdRequired(RequestError):
@@ -41,7 +41,7 @@ class MemberIdRequired(RequestError):
 
 
 class ClassicGroups:
-    """All of them. One of the kinds of `Groups`."""
+    """All classic groups, as a `groups.GroupKind`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ClassicGroups:
         self._rebalances: dict[str, Timer] = {}
         groups.kinds.append(self)
 
-    # --- as one kind of groups
+    # --- GroupKind
 
     def has(self, group_id: str) -> bool:
         return group_id in self._by_id or self.offsets.has(group_id)
@@ -78,7 +78,7 @@ class ClassicGroups:
         self.offsets.forget_group(group_id)
 
     def describe(self, group_id: str) -> ClassicGroup:
-        """The group; a dead one if there is none of that name."""
+        """The group. If there is none, one in state Empty if it has offsets, otherwise Dead."""
         found = self._by_id.get(group_id)
         if found is None:
             state = GroupState.EMPTY if self.offsets.has(group_id) else GroupState.DEAD
@@ -94,7 +94,7 @@ class ClassicGroups:
     # --- joining
 
     def join(self, group_id: str, parameters: JoinParameters) -> tuple[ClassicGroup, ClassicMember]:
-        """The group and the member, whose `result` comes when everyone has joined. Raises Refusal."""
+        """The group and the member, which gets its `result` when all members have joined. Raises RequestError."""
         self._check_join(group_id, parameters)
         group = self._by_id.get(group_id)
         if group is None:
@@ -188,7 +188,7 @@ class ClassicGroups:
             self._look(group)
 
     def _look(self, group: ClassicGroup) -> None:
-        """Completes the rebalance when all members have joined."""
+        """Complete the rebalance if all members have joined."""
         if group.state is GroupState.PREPARING and group.has_everyone:
             timer = self._rebalances.pop(group.id, None)
             if timer is not None:
@@ -200,7 +200,7 @@ class ClassicGroups:
     # --- staying and leaving
 
     def keep_alive(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The member was heard of."""
+        """Restart the member's session timeout."""
         self._forget_session(member)
         self._sessions[member] = self._clock.after(
             member.session_timeout_ms, lambda: self._expire(group, member)
@@ -210,7 +210,7 @@ class ClassicGroups:
         if group.members.get(member.id) is not member:
             return
         if group.state is GroupState.PREPARING and member.has_joined:
-            # It waits for the others and can't send heartbeats meanwhile.
+            # It waits for the other members, and can't send heartbeats until then.
             self.keep_alive(group, member)
         else:
             self.leave(group, member)
@@ -233,7 +233,7 @@ class ClassicGroups:
     # --- offsets
 
     def check_commit(self, group_id: str, member_id: str, generation: int, instance: str | None) -> None:
-        """Raises Refusal unless this member, or with generation -1 somebody outside of the group, may commit."""
+        """Raises RequestError if this member (or, with generation -1, a client outside of the group) may not commit."""
         group = self._by_id.get(group_id)
         if group is None or not group.members:
             if generation >= 0:

@@ -4,8 +4,9 @@
       ▲                 ▲        ▲                                                 │ the leader's assignment
       └──last one leaves┘        └───────────join, leave, expiry─────── Stable ◀───┘
 
-Every member must join again in each rebalance; the leader (the first who joined) assigns. Decides generations, leaders
-and protocols. Never decides what anybody reads, and knows no time: the coordinator says when a rebalance is over.
+Every member must join again in each rebalance; the leader (the first that joined) assigns the partitions. Decides
+generations, leaders and protocols. Never decides assignments, and has no clock: the coordinator ends a rebalance when
+its time is up.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class GroupState(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class JoinResult:
-    """What a member learns when a rebalance has everyone together."""
+    """A member's result of a rebalance that all members have joined."""
 
     generation: int
     protocol: str
     leader: str
     members: tuple[tuple[str, str | None, bytes], ...]
-    """For the leader alone: id, instance and what each of them said with the chosen protocol."""
+    """Only for the leader: each member's id, instance and metadata for the chosen protocol."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,17 +47,17 @@ class ClassicMember:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: dict[str, bytes]
-    """Name → metadata, best first."""
+    """Name → metadata, in order of preference."""
     assignment: bytes = b""
     has_joined: bool = False
-    """In the rebalance that is under way."""
+    """Whether it has joined the current rebalance."""
     result: JoinResult | None = None
-    """Of the last rebalance, until it is fetched."""
+    """The result of the last rebalance, until it is returned."""
 
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """`changed` fires whenever somebody who waits may have got what they wait for."""
+    """`changed` fires whenever requests that wait for the group should check it again."""
 
     id: str
     state: GroupState = GroupState.EMPTY
@@ -66,13 +67,13 @@ class ClassicGroup:
     leader: str = ""
     members: dict[str, ClassicMember] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
-    """Ids given out whose members haven't come back with them yet."""
+    """Member ids of members that haven't joined with them yet."""
     changed: Signal = field(default_factory=Signal)
 
     # --- joining
 
     def check_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> None:
-        """Raises Refusal for a newcomer that couldn't agree with those who are there."""
+        """Raises RequestError if a new member has no protocol in common with the others."""
         if not protocol_type or not protocols:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.members and (
@@ -81,7 +82,7 @@ class ClassicGroup:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, member: ClassicMember, protocol_type: str) -> None:
-        """A member, new or known, takes part in a rebalance; this starts one if none is under way."""
+        """Let a new or existing member join the rebalance. Starts one if necessary."""
         self.members[member.id] = member
         self.pending.discard(member.id)
         self.protocol_type = protocol_type
@@ -102,7 +103,7 @@ class ClassicGroup:
         return not self.pending and all(member.has_joined for member in self.members.values())
 
     def complete_join(self) -> None:
-        """Starts the next generation with the members that have joined. Remove all others before."""
+        """Start the next generation with all members. The caller has removed those that haven't joined."""
         self.generation += 1
         if not self.members:
             self.state, self.leader, self.protocol = GroupState.EMPTY, "", ""
@@ -125,7 +126,7 @@ class ClassicGroup:
         return set.intersection(*(set(member.protocols) for member in self.members.values()))
 
     def _vote(self) -> str:
-        """Each member votes for the first of its protocols that all support; most votes win."""
+        """Each member votes for its first protocol that all support. The most votes win."""
         possible = self._supported_by_all()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -136,7 +137,7 @@ class ClassicGroup:
     # --- afterwards
 
     def member(self, member_id: str, instance: str | None = None) -> ClassicMember:
-        """Raises Refusal for one that isn't in the group, or not under this instance any more."""
+        """Raises RequestError if it isn't in the group, or if another member has this instance id now."""
         found = self.members.get(member_id)
         if instance is not None:
             holder = self.by_instance(instance)
@@ -154,14 +155,14 @@ class ClassicGroup:
             raise RequestError(ErrorCode.ILLEGAL_GENERATION)
 
     def assign(self, assignments: dict[str, bytes]) -> None:
-        """What the leader decided; the group is stable from now on."""
+        """Store the leader's assignments. The group is stable afterwards."""
         for member in self.members.values():
             member.assignment = assignments.get(member.id, b"")
         self.state = GroupState.STABLE
         self.changed.fire()
 
     def remove(self, member: ClassicMember) -> None:
-        """Someone left, expired or was replaced: the others join again."""
+        """Remove a member that has left, expired or was replaced. The others must join again."""
         self.members.pop(member.id, None)
         if self.state in (GroupState.STABLE, GroupState.COMPLETING):
             self.start_rebalance()

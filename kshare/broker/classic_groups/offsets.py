@@ -1,6 +1,6 @@
-"""Committed offsets of groups, and those pending until their transaction ends.
+"""Committed offsets of groups, and offsets pending until their transaction ends.
 
-Decides nothing about who may commit.
+Doesn't decide who may commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CommittedOffset:
 
 
 class Offsets:
-    """By group, topic and partition. `on_change` is called for every change, with None for a deleted offset."""
+    """Offsets by group and topic partition. `on_change` is called for every change, with None for a deleted offset."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[str, TopicPartition, CommittedOffset | None], None] | None = None
@@ -45,12 +45,12 @@ class Offsets:
     def commit_later(
         self, producer_id: int, group: str, partition: TopicPartition, offset: CommittedOffset
     ) -> None:
-        """With the end of the producer's transaction."""
+        """Commit an offset when the producer's transaction is committed."""
         self._pending.setdefault(producer_id, {})[group, partition] = offset
         self.pending_changed.fire()
 
     def pending(self) -> Iterator[tuple[int, str, TopicPartition, CommittedOffset]]:
-        """What waits: producer id, group, partition, offset."""
+        """Offsets that wait for a transaction: producer id, group, partition, offset."""
         for producer_id, waiting in self._pending.items():
             for (group, partition), offset in waiting.items():
                 yield producer_id, group, partition, offset

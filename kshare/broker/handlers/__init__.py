@@ -1,4 +1,4 @@
-"""One file an API. Each has `async def handle(request, call)`, which gives the answer, or None for no answer.
+"""One file per API. Each has `async def handle(request, call)`, which returns the response, or None for no response.
 
-Its docstring is the changelog of that API: a line a version, with the fields that came and went.
+Its docstring is the changelog of that API: one line per version, with the fields that were added and removed.
 """

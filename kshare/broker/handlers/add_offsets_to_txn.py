@@ -1,10 +1,10 @@
-"""AddOffsetsToTxn v0-4: a group's offsets are to be committed with the transaction.
+"""AddOffsetsToTxn v0-4: adds the offsets of a group to a transaction.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
-v2: may answer PRODUCER_FENCED.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
+v2: may return PRODUCER_FENCED.
 v3: flexible, with compact lengths and tagged fields.
-v4: may answer TRANSACTION_ABORTABLE.
+v4: may return TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

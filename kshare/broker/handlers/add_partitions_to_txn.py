@@ -1,13 +1,13 @@
-"""AddPartitionsToTxn v0-5: before v4 from producers, since then from brokers, in batches and to verify.
+"""AddPartitionsToTxn v0-5: sent by producers before v4; since v4 by brokers, in batches and to verify.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
-v2: may answer PRODUCER_FENCED.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
+v2: may return PRODUCER_FENCED.
 v3: flexible, with compact lengths and tagged fields.
 v4: for brokers, in batches; the request adds Transactions and drops V3AndBelowTransactionalId,
     V3AndBelowProducerId, V3AndBelowProducerEpoch and V3AndBelowTopics; the response adds ErrorCode and
     ResultsByTransaction and drops ResultsByTopicV3AndBelow.
-v5: may answer TRANSACTION_ABORTABLE.
+v5: may return TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

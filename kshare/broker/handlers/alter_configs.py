@@ -1,7 +1,7 @@
-"""AlterConfigs v0-2: replaces all settings of a topic or a group, as old clients do it.
+"""AlterConfigs v0-2: replaces all settings of a topic or a group. For old clients.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: flexible, with compact lengths and tagged fields.
 """
 
@@ -28,7 +28,7 @@ def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterCon
     values = {each.name: each.value for each in wanted.configs if each.value is not None}
     try:
         if wanted.resource_type not in (Resource.TOPIC, Resource.GROUP) or not name:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "only topics and groups are configured this way")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "AlterConfigs supports only topics and groups")
         resource = Resource(wanted.resource_type)
         if resource is Resource.TOPIC and call.broker.cluster.find(name) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

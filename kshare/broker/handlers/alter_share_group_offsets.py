@@ -1,6 +1,6 @@
-"""AlterShareGroupOffsets v0: where a group without members goes on. Makes a group that isn't there.
+"""AlterShareGroupOffsets v0: sets start offsets of a group without members. Creates the group if necessary.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterSha
 
 
 def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGroup | None:
-    """None where no topic that exists is named: then no group is made."""
+    """The group. None if it doesn't exist, nor do any of the topics: then it isn't created."""
     groups = call.broker.share_groups
     if groups.has(request.group_id):
         group = groups.find(request.group_id)

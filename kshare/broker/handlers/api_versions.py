@@ -1,13 +1,13 @@
-"""ApiVersions v0-5: what the broker speaks, from the table of handlers and the release it behaves like.
+"""ApiVersions v0-5: the supported APIs, from the table of handlers and the emulated release.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds ClientSoftwareName and ClientSoftwareVersion; the response adds SupportedFeatures,
     FinalizedFeaturesEpoch, FinalizedFeatures and ZkMigrationReady; flexible, with compact lengths and tagged
     fields.
-v4: features whose least level is 0 are told as they are.
-v5: a client may say which node it means to ask; the request adds ClusterId and NodeId. Since Kafka 4.4.
+v4: features whose minimum level is 0 are returned unchanged.
+v5: clients may send the id of the node that they expect; the request adds ClusterId and NodeId. Since Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
 
 
 def answer(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """Also what a client gets that asked in a version which doesn't exist."""
+    """The response, which is also sent with an error for a request in an unsupported version."""
     profile = call.broker.profile
     apis = [ApiVersion(key, first, last) for key, (first, last) in offered(profile).items()]
     response = ApiVersionsResponse(error, apis)

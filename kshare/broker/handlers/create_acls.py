@@ -1,6 +1,6 @@
-"""CreateAcls v1-3: rules that hold at once, whether or not anybody is asked for rights.
+"""CreateAcls v1-3: creates rules, which take effect at once.
 
-v1: the first that is served: prefixed patterns.
+v1: the first supported version: prefixed patterns.
 v2: flexible, with compact lengths and tagged fields.
 v3: resources of type user.
 """
@@ -33,6 +33,6 @@ def _create(wanted: AclCreation, call: Call) -> AclCreationResult:
         wanted.permission_type,
     )
     if not rule.is_sound:
-        return AclCreationResult(ErrorCode.INVALID_REQUEST, "this can't be a rule")
+        return AclCreationResult(ErrorCode.INVALID_REQUEST, "invalid ACL")
     call.broker.authorizer.add(rule)
     return AclCreationResult(error_message=None)

@@ -1,9 +1,9 @@
-"""CreatePartitions v0-3, at any node.
+"""CreatePartitions v0-3, on any node.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: flexible, with compact lengths and tagged fields.
-v3: may answer THROTTLING_QUOTA_EXCEEDED.
+v3: may return THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations

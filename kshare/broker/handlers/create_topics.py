@@ -1,11 +1,11 @@
-"""CreateTopics v2-7, at any node.
+"""CreateTopics v2-7, on any node.
 
-v2: the first that is served.
-v3: clients are held back after the answer, not before it.
-v4: -1 stands for the broker's own number of partitions or replicas.
+v2: the first supported version.
+v3: when a quota is exceeded, the response is sent before throttling.
+v4: -1 means the broker's default number of partitions or replicas.
 v5: the response adds TopicConfigErrorCode, NumPartitions, ReplicationFactor and Configs; flexible, with
     compact lengths and tagged fields.
-v6: may answer THROTTLING_QUOTA_EXCEEDED.
+v6: may return THROTTLING_QUOTA_EXCEEDED.
 v7: the response adds TopicId.
 """
 
@@ -50,7 +50,7 @@ def _create(topic: CreatableTopic, is_trial: bool, call: Call) -> CreatableTopic
         replicas = broker.configs.broker_number("default.replication.factor")
     try:
         if assignment and (topic.num_partitions != -1 or topic.replication_factor != -1):
-            reason = "Both assignment and numbers of partitions or replicas are given."
+            reason = "Set either an assignment or the numbers of partitions and replicas, not both."
             raise RequestError(ErrorCode.INVALID_REQUEST, reason)
         if is_trial:
             broker.cluster.check_new_topic(topic.name, partitions, replicas, assignment, configs)

@@ -1,6 +1,6 @@
-"""DeleteAcls v1-3: every rule that a filter fits.
+"""DeleteAcls v1-3: deletes all rules that match a filter.
 
-v1: the first that is served: prefixed patterns.
+v1: the first supported version: prefixed patterns.
 v2: flexible, with compact lengths and tagged fields.
 v3: resources of type user.
 """

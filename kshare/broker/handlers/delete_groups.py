@@ -1,7 +1,7 @@
-"""DeleteGroups v0-3: empty groups of any kind, and what was configured for them stays.
+"""DeleteGroups v0-3: deletes empty groups of any kind. Their configs are kept.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: flexible, with compact lengths and tagged fields.
 v3: the response adds ErrorMessage. Since Kafka 4.4.
 """

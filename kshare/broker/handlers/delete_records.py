@@ -1,7 +1,7 @@
-"""DeleteRecords v0-2: moves the start of partitions forward; -1 means up to the end.
+"""DeleteRecords v0-2: moves the start of partitions forward. Offset -1 means the end.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: flexible, with compact lengths and tagged fields.
 """
 

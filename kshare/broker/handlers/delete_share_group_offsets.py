@@ -1,6 +1,6 @@
-"""DeleteShareGroupOffsets v0: a group without members forgets a topic.
+"""DeleteShareGroupOffsets v0: deletes the offsets of topics for a group without members.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations

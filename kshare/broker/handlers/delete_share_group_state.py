@@ -1,6 +1,6 @@
-"""DeleteShareGroupState v0: nothing is known of a share-partition any more.
+"""DeleteShareGroupState v0: deletes the state of share-partitions.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""DeleteTopics v1-6, by name or by id, at any node.
+"""DeleteTopics v1-6, by name or by id, on any node.
 
-v1: the first that is served.
-v2: clients are held back after the answer, not before it.
-v3: may answer TOPIC_DELETION_DISABLED.
+v1: the first supported version.
+v2: when a quota is exceeded, the response is sent before throttling.
+v3: may return TOPIC_DELETION_DISABLED.
 v4: flexible, with compact lengths and tagged fields.
 v5: the response adds ErrorMessage.
-v6: topics may be named by id; the request adds Topics and drops TopicNames; the response adds TopicId.
+v6: topics may be identified by id; the request adds Topics and drops TopicNames; the response adds TopicId.
 """
 
 from __future__ import annotations

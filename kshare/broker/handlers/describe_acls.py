@@ -1,6 +1,6 @@
-"""DescribeAcls v1-3: the rules that a filter fits, by what they are about.
+"""DescribeAcls v1-3: the rules that match a filter, by resource.
 
-v1: the first that is served: prefixed patterns.
+v1: the first supported version: prefixed patterns.
 v2: flexible, with compact lengths and tagged fields.
 v3: resources of type user.
 """

@@ -1,6 +1,6 @@
 """DescribeCluster v0-2: the nodes that are up.
 
-v0: the first.
+v0: the first version.
 v1: the request adds EndpointType; the response adds EndpointType.
 v2: the request adds IncludeFencedBrokers; the response adds IsFenced.
 """
@@ -17,7 +17,7 @@ _BROKERS = 1
 
 async def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     if call.version >= 1 and request.endpoint_type != _BROKERS:
-        reason = "this listener is one for clients, not for controllers"
+        reason = "this listener is for clients, not for controllers"
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message=reason,

@@ -1,7 +1,7 @@
-"""DescribeConfigs v1-4: topics, groups and brokers, with where each value comes from.
+"""DescribeConfigs v1-4: the configs of topics, groups and brokers, with the source of each value.
 
-v1: the first that is served: where a value comes from, and synonyms.
-v2: clients are held back after the answer, not before it.
+v1: the first supported version: sources of values, and synonyms.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds IncludeDocumentation; the response adds ConfigType and Documentation.
 v4: flexible, with compact lengths and tagged fields.
 """
@@ -49,7 +49,7 @@ def _describe(wanted: DescribeConfigsResource, with_synonyms: bool, call: Call) 
 
 
 def _resource(wanted: DescribeConfigsResource, call: Call) -> Resource | None:
-    """None for what has no settings here."""
+    """The resource; None if it has no settings in this broker."""
     name = wanted.resource_name
     if wanted.resource_type == Resource.TOPIC:
         if call.broker.cluster.find(name) is None:

@@ -1,12 +1,12 @@
 """DescribeGroups v0-6: classic groups.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds IncludeAuthorizedOperations; the response adds AuthorizedOperations.
 v4: the response adds GroupInstanceId.
 v5: flexible, with compact lengths and tagged fields.
-v6: a group that isn't there is GROUP_ID_NOT_FOUND; the response adds ErrorMessage.
+v6: a missing group is GROUP_ID_NOT_FOUND; the response adds ErrorMessage.
 """
 
 from __future__ import annotations

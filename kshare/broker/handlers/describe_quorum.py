@@ -1,6 +1,6 @@
-"""DescribeQuorum v0-2: the controllers' log, of which there is one node, and what time it is there.
+"""DescribeQuorum v0-2: the controller quorum, which has one node, and the current time there.
 
-v0: the first.
+v0: the first version.
 v1: the response adds LastFetchTimestamp and LastCaughtUpTimestamp.
 v2: the response adds ErrorMessage, ReplicaDirectoryId and Nodes.
 """

@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets v0-1: start offsets as they were written, and (v1) how far they lag behind.
+"""DescribeShareGroupOffsets v0-1: the stored start offsets, and (v1) the lag.
 
-v0: the first.
+v0: the first version.
 v1: the response adds Lag. Since Kafka 4.2.
 """
 
@@ -41,7 +41,7 @@ def _described(asked: AskedGroup, call: Call) -> Group:
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         check_coordinator(call, asked.group_id)
     except RequestError as refusal:
-        # Kafka leaves out the text of this one, here.
+        # Kafka omits the message of this error here.
         text = None if refusal.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else refusal.message
         return Group(asked.group_id, error_code=refusal.code, error_message=text)
     if asked.topics is None:
@@ -51,7 +51,7 @@ def _described(asked: AskedGroup, call: Call) -> Group:
 
 
 def _all_topics(group_id: str, call: Call) -> list[Topic]:
-    """What the group reads; nothing for a group that isn't there."""
+    """All topics of the group. Empty if the group doesn't exist."""
     groups = call.broker.share_groups
     if not groups.has(group_id):
         return []

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions v0: topics in pages, in the order of their names.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsRe
                 each.leader_epoch,
                 list(each.replicas),
                 list(each.replicas),
-                # The Java client takes null for a failure.
+                # The Java client treats null as an error.
                 eligible_leader_replicas=[],
                 last_known_elr=[],
             )

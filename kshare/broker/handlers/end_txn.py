@@ -1,11 +1,11 @@
-"""EndTxn v0-5: commits or aborts. Since v5 the producer is given a new epoch for its next transaction.
+"""EndTxn v0-5: commits or aborts a transaction. Since v5, the producer gets a new epoch for the next one.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
-v2: may answer PRODUCER_FENCED.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
+v2: may return PRODUCER_FENCED.
 v3: flexible, with compact lengths and tagged fields.
-v4: may answer TRANSACTION_ABORTABLE.
-v5: each transaction has an epoch of its own; the response adds ProducerId and ProducerEpoch.
+v4: may return TRANSACTION_ABORTABLE.
+v5: each transaction has its own epoch; the response adds ProducerId and ProducerEpoch.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Fetch v4-18: whole batches for plain consumers. Waits until there is enough, or time is up.
+"""Fetch v4-18: whole batches, for classic consumers. Waits until there are enough bytes, or the wait time is over.
 
-Fetch sessions aren't kept: every answer says session 0, and clients then name all partitions each time.
+Fetch sessions aren't supported: each response has session id 0, so clients send all partitions each time.
 
-v4: the first that is served: isolation levels and aborted transactions.
+v4: the first supported version: isolation levels and aborted transactions.
 v5: the request adds LogStartOffset; the response adds LogStartOffset.
-v6: may answer KAFKA_STORAGE_ERROR.
+v6: may return KAFKA_STORAGE_ERROR.
 v7: the request adds SessionId, SessionEpoch and ForgottenTopicsData; the response adds ErrorCode and
     SessionId.
-v8: clients are held back after the answer, not before it.
+v8: when a quota is exceeded, the response is sent before throttling.
 v9: the request adds CurrentLeaderEpoch.
 v10: records may be compressed by zstd.
 v11: the request adds RackId; the response adds PreferredReadReplica.
 v12: the request adds ClusterId and LastFetchedEpoch; the response adds DivergingEpoch, CurrentLeader and
     SnapshotId; flexible, with compact lengths and tagged fields.
 v13: the request adds TopicId and drops Topic; the response adds TopicId and drops Topic.
-v14: may answer OFFSET_MOVED_TO_TIERED_STORAGE.
+v14: may return OFFSET_MOVED_TO_TIERED_STORAGE.
 v15: the request adds ReplicaState and drops ReplicaId.
 v16: the response adds NodeEndpoints.
 v17: the request adds ReplicaDirectoryId.
@@ -58,7 +58,7 @@ async def handle(request: FetchRequest, call: Call) -> FetchResponse:
 
 
 class _Reading:
-    """One look at everything that was asked for."""
+    """Reads all requested partitions once."""
 
     def __init__(self, request: FetchRequest, call: Call) -> None:
         self.answer = FetchResponse()
@@ -114,7 +114,7 @@ class _Reading:
         if room <= 0 and self.size:
             return result
         span = log.read(offset, room, end)
-        # One batch that is too large is sent all the same, if it would be the first of the whole answer.
+        # A batch that is too large is sent nevertheless if it is the first in the response.
         if not span or (span.size > room and self.size):
             return result
         result.records = span.data()

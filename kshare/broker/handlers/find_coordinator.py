@@ -1,12 +1,12 @@
-"""FindCoordinator v0-6: for groups, transactions and share-partitions. Makes the internal topic that is needed.
+"""FindCoordinator v0-6: for groups, transactions and share-partitions. Creates the internal topic if necessary.
 
-v0: the first.
+v0: the first version.
 v1: the request adds KeyType; the response adds ThrottleTimeMs and ErrorMessage.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: flexible, with compact lengths and tagged fields.
 v4: the request adds CoordinatorKeys and drops Key; the response adds Coordinators and drops ErrorCode,
     ErrorMessage, NodeId, Host and Port.
-v5: may answer TRANSACTION_ABORTABLE.
+v5: may return TRANSACTION_ABORTABLE.
 v6: key type 2, for share-partitions.
 """
 
@@ -54,9 +54,9 @@ def _find(kind: int, key: str, call: Call) -> Coordinator:
 
 def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
     if kind not in COORDINATED_BY or (kind == _SHARE and call.version < _SHARE_SINCE):
-        return ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
+        return ErrorCode.INVALID_REQUEST, f"unknown coordinator key type: {kind}"
     if kind == _SHARE and not _is_share_key(key):
-        return ErrorCode.INVALID_REQUEST, "a share coordinator's key is group:topicId:partition"
+        return ErrorCode.INVALID_REQUEST, "the key of a share coordinator must be group:topicId:partition"
     if kind == _GROUP and not call.is_authorized(Operation.DESCRIBE, AclResource.GROUP, key):
         return AclResource.GROUP.refusal, None
     if kind == _SHARE and not call.is_authorized(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME):

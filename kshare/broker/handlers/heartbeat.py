@@ -1,8 +1,8 @@
-"""Heartbeat v0-4 of classic groups: I am here; and am I to join again?
+"""Heartbeat v0-4 of classic groups: keeps the session alive, and returns whether to join again.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds GroupInstanceId.
 v4: flexible, with compact lengths and tagged fields.
 """

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs v0-1: topics, groups, and what all brokers share. One resource, all or nothing.
+"""IncrementalAlterConfigs v0-1: changes configs of topics, groups and all brokers. Atomic for each resource.
 
-v0: the first.
+v0: the first version.
 v1: flexible, with compact lengths and tagged fields.
 """
 

@@ -1,11 +1,11 @@
 """InitProducerId v0-5: an id for an idempotent producer, or id and epoch for a transactional one.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: flexible, with compact lengths and tagged fields.
-v3: a producer may ask for a new epoch of the id it has; the request adds ProducerId and ProducerEpoch.
-v4: may answer PRODUCER_FENCED.
-v5: may answer TRANSACTION_ABORTABLE.
+v3: a producer may request a new epoch for its producer id; the request adds ProducerId and ProducerEpoch.
+v4: may return PRODUCER_FENCED.
+v5: may return TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""InitializeShareGroupState v0: a share-partition begins, at a start offset or at one yet to be found.
+"""InitializeShareGroupState v0: initializes share-partitions, with or without a start offset.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations

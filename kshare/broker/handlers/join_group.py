@@ -1,10 +1,10 @@
-"""JoinGroup v0-9: parked until everyone has joined.
+"""JoinGroup v0-9: joins a classic group. Waits until all members have joined.
 
-v0: the first.
+v0: the first version.
 v1: the request adds RebalanceTimeoutMs.
 v2: the response adds ThrottleTimeMs.
-v3: clients are held back after the answer, not before it.
-v4: a member without an id is given one, and asked to come again with it.
+v3: when a quota is exceeded, the response is sent before throttling.
+v4: a member without an id gets one, and must join again with it.
 v5: the request adds GroupInstanceId; the response adds GroupInstanceId.
 v6: flexible, with compact lengths and tagged fields.
 v7: the response adds ProtocolType and lets ProtocolName be null.
@@ -53,7 +53,7 @@ async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
         if group.members.get(member.id) is not member:
             return _refused(RequestError(ErrorCode.UNKNOWN_MEMBER_ID), member.id)
         if not await call.wait([group.changed], deadline):
-            # The client is gone. Its session will tell, unless it comes back.
+            # The client has disconnected. Its session times out unless it joins again.
             return _refused(RequestError(ErrorCode.REBALANCE_IN_PROGRESS), member.id)
     return _joined(result, member.id, group.protocol_type)
 

@@ -1,8 +1,8 @@
-"""LeaveGroup v0-5: one member, or several by id or instance.
+"""LeaveGroup v0-5: removes one member, or several by member id or instance id.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds Members and drops MemberId; the response adds Members.
 v4: flexible, with compact lengths and tagged fields.
 v5: the request adds Reason.

@@ -1,6 +1,6 @@
-"""ListConfigResources v0-1: what has settings of its own.
+"""ListConfigResources v0-1: resources that can have their own configs.
 
-v0: the first.
+v0: the first version.
 v1: the request adds ResourceTypes; the response adds ResourceType.
 """
 

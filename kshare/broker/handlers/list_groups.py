@@ -1,8 +1,8 @@
 """ListGroups v0-5: groups of all kinds that this node coordinates.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: flexible, with compact lengths and tagged fields.
 v4: the request adds StatesFilter; the response adds GroupState.
 v5: the request adds TypesFilter; the response adds GroupType.

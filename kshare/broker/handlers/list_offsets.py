@@ -1,16 +1,16 @@
-"""ListOffsets v1-11: the ends of a partition, and the first record from a time on.
+"""ListOffsets v1-11: a partition's start and end offset, and the first offset since a timestamp.
 
-v1: the first that is served: one offset for a time, not a list.
+v1: the first supported version: one offset for a time, not a list.
 v2: the request adds IsolationLevel; the response adds ThrottleTimeMs.
-v3: clients are held back after the answer, not before it.
+v3: when a quota is exceeded, the response is sent before throttling.
 v4: the request adds CurrentLeaderEpoch; the response adds LeaderEpoch.
-v5: may answer OFFSET_NOT_AVAILABLE.
+v5: may return OFFSET_NOT_AVAILABLE.
 v6: flexible, with compact lengths and tagged fields.
-v7: -3 asks for the record with the greatest time.
-v8: -4 asks for the first offset on the broker's own disks.
-v9: -5 asks for the last offset in tiered storage.
+v7: -3 means the record with the largest timestamp.
+v8: -4 means the first offset in the broker's local storage.
+v9: -5 means the last offset in tiered storage.
 v10: the request adds TimeoutMs.
-v11: -6 asks for the first offset that tiered storage has still to take. Since Kafka 4.2.
+v11: -6 means the first offset that isn't in tiered storage yet. Since Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _look_up(
 
 
 def _find(partition: Partition, time: int, committed_only: bool) -> tuple[int, int]:
-    """Timestamp and offset; (-1, -1) where there is none."""
+    """Timestamp and offset; (-1, -1) if there is none."""
     log = partition.log
     end = log.readable_end(committed_only)
     if time == _LATEST:
@@ -69,6 +69,6 @@ def _find(partition: Partition, time: int, committed_only: bool) -> tuple[int, i
     if time == _LARGEST_TIME:
         return log.largest_timestamp()
     if time < 0:
-        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, f"no such special time: {time}")
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp: {time}")
     found = log.first_from(time)
     return found if found is not None and found[1] < end else (-1, -1)

@@ -1,19 +1,19 @@
-"""Metadata v0-13: nodes, topics and who leads them; makes topics on the way where the broker is set so.
+"""Metadata v0-13: nodes, topics and leaders. Creates missing topics if the broker is configured so.
 
-v0: the first; no topics named means all.
+v0: the first version; an empty list means all topics.
 v1: null means all topics; the response adds Rack, ControllerId and IsInternal.
 v2: the response adds ClusterId.
 v3: the response adds ThrottleTimeMs.
 v4: the request adds AllowAutoTopicCreation.
 v5: the response adds OfflineReplicas.
-v6: clients are held back after the answer, not before it.
+v6: when a quota is exceeded, the response is sent before throttling.
 v7: the response adds LeaderEpoch.
 v8: the request adds IncludeClusterAuthorizedOperations and IncludeTopicAuthorizedOperations; the response
     adds TopicAuthorizedOperations and ClusterAuthorizedOperations.
 v9: flexible, with compact lengths and tagged fields.
 v10: the request adds TopicId and lets Name be null; the response adds TopicId.
 v11: the request drops IncludeClusterAuthorizedOperations; the response drops ClusterAuthorizedOperations.
-v12: topics may be asked for by id alone.
+v12: topics may be requested by id only.
 v13: the response adds ErrorCode.
 """
 
@@ -70,7 +70,7 @@ def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -
         is_authorized = call.broker.configs.is_on(Resource.BROKER, "", "auto.create.topics.enable")
         if is_authorized and (request.allow_auto_topic_creation or call.version < 4):
             cluster.create_topic(name, call.broker.configs.broker_number("num.partitions"), 1)
-            # As brokers do, whose new topic has no leader yet; the client asks again.
+            # As in real brokers, whose new topics have no leader yet. The client asks again.
             return MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, name)
     except RequestError as refusal:
         return MetadataResponseTopic(refusal.code, name)

@@ -1,13 +1,13 @@
-"""OffsetCommit v2-10.
+"""OffsetCommit v2-10: commits offsets of a classic group.
 
-v2: the first that is served.
+v2: the first supported version.
 v3: the response adds ThrottleTimeMs.
-v4: clients are held back after the answer, not before it.
+v4: when a quota is exceeded, the response is sent before throttling.
 v5: the request drops RetentionTimeMs.
 v6: the request adds CommittedLeaderEpoch.
 v7: the request adds GroupInstanceId.
 v8: flexible, with compact lengths and tagged fields.
-v9: also for consumer groups of the newer protocol: a member epoch may be refused.
+v9: also for the new consumer group protocol, with errors for member epochs.
 v10: the request adds TopicId and drops Name; the response adds TopicId and drops Name.
 """
 

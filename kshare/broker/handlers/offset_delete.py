@@ -1,6 +1,6 @@
 """OffsetDelete v0: deletes committed offsets of an empty group.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations

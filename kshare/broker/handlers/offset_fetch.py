@@ -1,9 +1,9 @@
-"""OffsetFetch v1-10: of one group, or since v8 of several; by topic ids since v10.
+"""OffsetFetch v1-10: committed offsets of one group, or since v8 of several; by topic id since v10.
 
-v1: the first that is served.
+v1: the first supported version.
 v2: null means all topics; the response adds ErrorCode.
 v3: the response adds ThrottleTimeMs.
-v4: clients are held back after the answer, not before it.
+v4: when a quota is exceeded, the response is sent before throttling.
 v5: the response adds CommittedLeaderEpoch.
 v6: flexible, with compact lengths and tagged fields.
 v7: the request adds RequireStable.

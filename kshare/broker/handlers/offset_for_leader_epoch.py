@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch v2-4: where a leader's epoch ended, by which consumers notice a log that was cut.
+"""OffsetForLeaderEpoch v2-4: the end offset of a leader epoch, by which consumers detect truncation.
 
-v2: the first that is served.
+v2: the first supported version.
 v3: the request adds ReplicaId.
 v4: flexible, with compact lengths and tagged fields.
 """

@@ -1,17 +1,17 @@
-"""Produce v3-13: appends batches as they were sent. Without replicas, every acks is fulfilled at once.
+"""Produce v3-13: appends batches as they were sent. Without replicas, any `acks` is satisfied at once.
 
-Since v12 a transactional producer needn't name its partitions before: writing adds them.
+Since v12, transactional producers don't add partitions explicitly: writing adds them.
 
-v3: the first that is served: batches of the current format, and transactions.
-v4: may answer KAFKA_STORAGE_ERROR.
+v3: the first supported version: batches of the current format, and transactions.
+v4: may return KAFKA_STORAGE_ERROR.
 v5: the response adds LogStartOffset.
-v6: clients are held back after the answer, not before it.
+v6: when a quota is exceeded, the response is sent before throttling.
 v7: records may be compressed by zstd.
 v8: the response adds RecordErrors and ErrorMessage.
 v9: flexible, with compact lengths and tagged fields.
 v10: the response adds CurrentLeader and NodeEndpoints.
-v11: may answer TRANSACTION_ABORTABLE.
-v12: a transaction's partitions needn't be added before: writing adds them.
+v11: may return TRANSACTION_ABORTABLE.
+v12: partitions needn't be added to a transaction explicitly: writing adds them.
 v13: the request adds TopicId and drops Name; the response adds TopicId and drops Name.
 """
 
@@ -45,7 +45,7 @@ async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
         answer.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
     if request.acks == 0:
         if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
-            # There is no answer to say it in.
+            # There is no response that could contain the error.
             raise CloseConnection
         return None
     nodes = call.broker.cluster.nodes
@@ -66,7 +66,7 @@ def _append(
         partition = call.broker.cluster.partition_led_by(name, data.index, call.node)
         call.require(Operation.WRITE, AclResource.TOPIC, partition.topic.name)
         if partition.topic.is_internal:
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients don't write to internal topics")
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients must not write to internal topics")
         _join_transaction(partition, data, request, call)
         appended = partition.log.append(
             data.records or b"", now=call.now, leader_epoch=partition.leader_epoch
@@ -88,7 +88,7 @@ def _append(
 def _join_transaction(
     partition: Partition, data: PartitionProduceData, request: ProduceRequest, call: Call
 ) -> None:
-    """A transactional batch must belong to an open transaction of its producer's."""
+    """Check that transactional batches belong to an open transaction of their producer."""
     if request.transactional_id is None or not data.records:
         return
     for batch in read_batches(data.records):

@@ -1,6 +1,6 @@
-"""ReadShareGroupState v0: all that is known of a share-partition, for the leader that begins to serve it.
+"""ReadShareGroupState v0: the whole state of share-partitions, for a new leader.
 
-v0: the first.
+v0: the first version.
 """
 
 from __future__ import annotations

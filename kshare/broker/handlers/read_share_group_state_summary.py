@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary v0-1: where a share-partition stands, without its records' states.
+"""ReadShareGroupStateSummary v0-1: the state of share-partitions, without that of their records.
 
-v0: the first.
+v0: the first version.
 v1: the response adds DeliveryCompleteCount. Since Kafka 4.2.
 """
 

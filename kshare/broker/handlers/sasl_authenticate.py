@@ -1,6 +1,6 @@
-"""SaslAuthenticate v0-2 on listeners without authentication. On others, `security` handles it.
+"""SaslAuthenticate v0-2 on listeners without authentication. On others, `sasl_login` handles it.
 
-v0: the first.
+v0: the first version.
 v1: the response adds SessionLifetimeMs.
 v2: flexible, with compact lengths and tagged fields.
 """

@@ -1,7 +1,7 @@
-"""SaslHandshake v0-1 on listeners without authentication. On others, `security` handles it.
+"""SaslHandshake v0-1 on listeners without authentication. On others, `sasl_login` handles it.
 
-v0: the first.
-v1: tokens follow in SaslAuthenticate, not bare; flexible, with compact lengths and tagged fields.
+v0: the first version.
+v1: tokens are sent in SaslAuthenticate requests, not raw; flexible, with compact lengths and tagged fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ShareAcknowledge v1-2: acknowledgements on their own, and the way to renew locks (v2) or to close a session.
+"""ShareAcknowledge v1-2: acknowledgements without a fetch. Can also renew locks (v2), or close the session.
 
-v1: the first that is served; v0 was an early access in Kafka 4.0.
-v2: acknowledgements that renew; the request adds IsRenewAck; the response adds AcquisitionLockTimeoutMs.
+v1: the first supported version; v0 was for early access in Kafka 4.0.
+v2: acknowledgements can renew locks; the request adds IsRenewAck; the response adds AcquisitionLockTimeoutMs.
     Since Kafka 4.2.
 """
 
@@ -35,9 +35,11 @@ async def handle(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowled
 def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     call.require(Operation.READ, AclResource.GROUP, request.group_id or "")
     if request.group_id is None or not request.member_id:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "group id and member id must be set")
     if request.share_session_epoch == OPEN:
-        raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "no session is opened by acknowledging")
+        raise RequestError(
+            ErrorCode.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge can't open a share session"
+        )
     owner = request.group_id, request.member_id
     session = call.broker.shares.session_for(owner, request.share_session_epoch, call.connection)
     said = {

@@ -1,11 +1,11 @@
-"""ShareFetch v1-2: acknowledgements first, then records; waits while there are none.
+"""ShareFetch v1-2: handles acknowledgements, then acquires records. Waits until there are some.
 
-Top-level errors leave nothing done but, where the session went on, its epoch. A partition is answered when it has
-records, an error or acknowledgements, and once after it came into the session.
+Top-level errors change nothing, except that the session epoch may have increased. The response contains partitions with
+records, errors or acknowledgements, and each partition once after it was added to the session.
 
-v1: the first that is served; v0 was an early access in Kafka 4.0.
-v2: records up to a limit exactly, and acknowledgements that renew; the request adds ShareAcquireMode and
-    IsRenewAck. Since Kafka 4.2.
+v1: the first supported version; v0 was for early access in Kafka 4.0.
+v2: acquire mode record-limit, and acknowledgements can renew locks; the request adds ShareAcquireMode
+    and IsRenewAck. Since Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     else:
         _change(session, request, said)
         if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
-            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, f"acquire mode {request.share_acquire_mode}")
+            raise RequestError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown acquire mode {request.share_acquire_mode}"
+            )
         try:
             found = await ShareFetching(call, session, _parameters(request)).run()
         except RequestError as refusal:
@@ -76,12 +78,14 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
 
 def _check(request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches]) -> None:
     if request.group_id is None or not request.member_id:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a group and a member are needed")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "group id and member id must be set")
     if request.share_session_epoch == OPEN and any(said.values()):
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a session's first request can't acknowledge")
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, "the first request of a session must not acknowledge records"
+        )
     limits = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records)
     if request.is_renew_ack and any(limits):
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a fetch that renews asks for no records")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a request that renews locks must not fetch records")
 
 
 def _change(
@@ -94,14 +98,14 @@ def _change(
 
 
 def _check_topics(session: ShareSession, call: Call) -> None:
-    """Raises Refusal for all of the session where a release is like that.
+    """Before 4.4: raises RequestError for the whole session if it has an unknown topic.
 
-    As there the session goes on, and what was acquired stays so, though nobody is told.
+    As in these releases, the session continues, and records stay acquired, though no response contains them.
     """
     if call.broker.profile.fetches_around_unknown_topics:
         return
     if any(call.broker.cluster.find(topic_id) is None for topic_id, _ in session.partitions):
-        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic of the session isn't known")
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the share session contains an unknown topic")
 
 
 def _parameters(request: ShareFetchRequest) -> FetchParameters:
@@ -166,7 +170,7 @@ def _partition(
 def _tell_leader(
     call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
-    """Tells the client the new leader, so that it needn't ask for metadata."""
+    """Add the new leader to the response, so that the client needn't request metadata."""
     topic_id, index = topic_partition
     partition = call.broker.cluster.partition(topic_id, index)
     node = call.broker.cluster.nodes.get(partition.leader)

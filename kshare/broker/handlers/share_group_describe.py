@@ -1,6 +1,6 @@
-"""ShareGroupDescribe v1: a group's state and epochs, and what its members hold.
+"""ShareGroupDescribe v1: the state and epochs of groups, and the assignments of their members.
 
-v1: the first that is served; v0 was an early access in Kafka 4.0.
+v1: the first supported version; v0 was for early access in Kafka 4.0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXTS = {
         "The group has described topic(s) that the client is not authorized to describe."
     ),
 }
-"""What Kafka says, where it isn't what it says elsewhere."""
+"""Kafka's messages, where they differ from those in other responses."""
 
 
 async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
@@ -60,7 +60,7 @@ def _member(member: GroupMember, call: Call) -> Member:
         member.rack,
         member.epoch,
         member.client_id,
-        f"/{member.host}",  # as Java writes an address without a name
+        f"/{member.host}",  # as Java formats an address without a host name
         member.topics,
         _assigned(member, call),
     )

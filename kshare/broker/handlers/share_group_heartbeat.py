@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat v1: joins with epoch 0, leaves with -1, stays with its own.
+"""ShareGroupHeartbeat v1: joins with epoch 0, leaves with -1, stays with the current epoch.
 
-v1: the first that is served; v0 was an early access in Kafka 4.0.
+v1: the first supported version; v0 was for early access in Kafka 4.0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITHOUT_TEXT = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 }
-"""As in Kafka."""
+"""As in Kafka, these errors have no message."""
 _INTERVAL = "share.heartbeat.interval.ms"
 
 
@@ -58,14 +58,14 @@ def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartb
 
 
 def check_coordinator(call: Call, group: str) -> None:
-    """Raises Refusal unless this node coordinates the group."""
+    """Raises RequestError if this node isn't the group's coordinator."""
     node: Node | None = call.broker.cluster.coordinator(_GROUP, group)
     if node is not call.node:
         raise RequestError(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
-    """Raises Refusal, in Kafka's words."""
+    """Raises RequestError with Kafka's messages."""
     if not request.group_id.strip():
         raise _invalid("GroupId can't be empty.")
     if not request.member_id.strip():

@@ -1,8 +1,8 @@
-"""SyncGroup v0-5: the leader brings what everyone reads, the others are parked until then.
+"""SyncGroup v0-5: the leader sends the assignments; the other members wait for them.
 
-v0: the first.
+v0: the first version.
 v1: the response adds ThrottleTimeMs.
-v2: clients are held back after the answer, not before it.
+v2: when a quota is exceeded, the response is sent before throttling.
 v3: the request adds GroupInstanceId.
 v4: flexible, with compact lengths and tagged fields.
 v5: the request adds ProtocolType and ProtocolName; the response adds ProtocolType and ProtocolName.

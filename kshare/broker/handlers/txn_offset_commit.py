@@ -1,12 +1,12 @@
-"""TxnOffsetCommit v0-6: offsets that count once the producer's transaction is committed.
+"""TxnOffsetCommit v0-6: commits offsets together with the producer's transaction.
 
-v0: the first.
-v1: clients are held back after the answer, not before it.
+v0: the first version.
+v1: when a quota is exceeded, the response is sent before throttling.
 v2: the request adds CommittedLeaderEpoch.
 v3: the request adds GenerationIdOrMemberEpoch, MemberId and GroupInstanceId; flexible, with compact lengths
     and tagged fields.
-v4: may answer TRANSACTION_ABORTABLE.
-v5: the group's offsets needn't be added to the transaction before.
+v4: may return TRANSACTION_ABORTABLE.
+v5: a group's offsets needn't be added to the transaction explicitly.
 v6: the request adds TopicId and drops Name; the response adds TopicId and drops Name. Since Kafka 4.4.
 """
 

@@ -1,6 +1,6 @@
-"""WriteShareGroupState v0-1: what a leader has come to know; v1 says how much in flight is settled.
+"""WriteShareGroupState v0-1: stores a leader's state updates; in v1 with the number of settled records in flight.
 
-v0: the first.
+v0: the first version.
 v1: the request adds DeliveryCompleteCount. Since Kafka 4.2.
 """
 

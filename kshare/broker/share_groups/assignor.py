@@ -1,7 +1,7 @@
-"""The simple assignor: every member gets partitions of the topics it asked for, and every partition members.
+"""The simple assignor: each member gets partitions of its topics, and each partition has members.
 
-With fewer members than partitions each partition goes to one member; with more, members share partitions, and none is
-without. What a member has it keeps, as far as an even share allows.
+With fewer members than partitions, each partition is assigned to one member. With more, members share partitions, and
+each member has one. Members keep their partitions as far as an even distribution allows.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TopicIdPartition = tuple[bytes, int]
-"""Topic id and index."""
+"""Topic id and partition number."""
 
 
 def assign(
     wanted: Mapping[str, set[TopicIdPartition]], current: Mapping[str, set[TopicIdPartition]]
 ) -> dict[str, set[TopicIdPartition]]:
-    """For each member, by what each may have and what each has now."""
+    """The target assignment: `wanted` are the partitions that a member may get, `current` those that it has."""
     partitions = sorted(set[TopicIdPartition]().union(*wanted.values()))
     members = [member for member in sorted(wanted) if wanted[member]]
     target: dict[str, set[TopicIdPartition]] = {member: set() for member in wanted}

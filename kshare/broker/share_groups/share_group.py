@@ -2,14 +2,14 @@
 
     event                               | does
     ------------------------------------+---------------------------------------------------------------
-    a member joins, leaves, is silent   | the group epoch rises
-    a subscription or its topics change | the group epoch rises
-    partitions have become ready        | the group epoch rises, unless a new assignment is due anyway
+    a member joins, leaves, times out   | the group epoch increases
+    a subscription or its topics change | the group epoch increases
+    partitions have become ready        | the group epoch increases, unless a new assignment is due anyway
     a heartbeat, group epoch ahead      | a new target assignment, but not sooner than the interval allows
-    a heartbeat, assignment ahead       | the member takes over its target, and the epoch with it
+    a heartbeat, assignment ahead       | the member gets its target assignment and the epoch of it
 
-A member that says an epoch it never had is fenced. Partitions are assigned once their share state is initialized,
-which is `share_groups`' affair. Pure: time is passed in.
+A member with an epoch that it never had is fenced. Partitions are assigned when `share_groups` has initialized their
+share state. Pure: time is passed in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 JOIN, LEAVE = 0, -1
 Metadata = dict[str, tuple[bytes, int]]
-"""Topic → id and number of partitions."""
+"""Topic name → topic id and number of partitions."""
 
 
 @dataclass(slots=True)
@@ -37,12 +37,12 @@ class ShareMember:
     previous_epoch: int = 0
     assigned: set[TopicIdPartition] = field(default_factory=set)
     session_ends_at: int = 0
-    """When the session ends unless it is heard."""
+    """When the session times out without another heartbeat."""
 
 
 @dataclass(slots=True, frozen=True)
 class Heartbeat:
-    """A heartbeat."""
+    """The parts of a heartbeat request that the group needs."""
 
     member_id: str
     epoch: int
@@ -56,7 +56,7 @@ class Heartbeat:
 class HeartbeatResult:
     epoch: int
     assigned: set[TopicIdPartition] | None
-    """None where nothing has changed."""
+    """None if nothing has changed."""
 
 
 class ShareGroup:
@@ -78,13 +78,13 @@ class ShareGroup:
 
     @property
     def topics(self) -> set[str]:
-        """What any member has subscribed to."""
+        """The topics that at least one member has subscribed to."""
         return {topic for member in self.members.values() for topic in member.topics}
 
     # --- members
 
     def check(self, heartbeat_request: Heartbeat) -> None:
-        """Raises Refusal for a member that isn't one, or isn't at this epoch."""
+        """Raises RequestError if the member is unknown, or its epoch is wrong."""
         member = self.member(heartbeat_request.member_id)
         if heartbeat_request.epoch > member.epoch:
             raise _fenced(f"a greater member epoch ({heartbeat_request.epoch})", member, "")
@@ -93,7 +93,7 @@ class ShareGroup:
             raise _fenced(f"a smaller member epoch ({heartbeat_request.epoch})", member, before)
 
     def member(self, member_id: str) -> ShareMember:
-        """Raises Refusal, in Kafka's words, for one that isn't there."""
+        """Raises RequestError with Kafka's message if the member is unknown."""
         member = self.members.get(member_id)
         if member is None:
             reason = f"Member {member_id} is not a member of group {self.id}."
@@ -103,7 +103,7 @@ class ShareGroup:
     def heartbeat(
         self, heartbeat_request: Heartbeat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
     ) -> HeartbeatResult:
-        """`known` are all topics that exist. A member that joins must have been allowed to."""
+        """`known` are all existing topics. The caller has checked that the member may join."""
         member = self.members.get(heartbeat_request.member_id)
         is_changed = member is None
         if member is None:
@@ -123,7 +123,7 @@ class ShareGroup:
         return self._reconcile(member, heartbeat_request)
 
     def remove(self, member_id: str) -> None:
-        """It has left, or was silent for too long."""
+        """Remove a member that has left or timed out."""
         del self.members[member_id]
         self._target.pop(member_id, None)
         self.epoch += 1
@@ -142,7 +142,7 @@ class ShareGroup:
     # --- the assignment
 
     def _reconcile(self, member: ShareMember, heartbeat_request: Heartbeat) -> HeartbeatResult:
-        """Takes the target over; what is no longer subscribed, or gone, is taken away at once."""
+        """Assign the target. Topics that are unsubscribed or deleted are revoked at once."""
         before = member.assigned
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
@@ -163,7 +163,7 @@ class ShareGroup:
         self._assigned_at = now
 
     def _open_to(self, topics: Iterable[str]) -> set[TopicIdPartition]:
-        """The partitions of topics that may be assigned."""
+        """The partitions of these topics that may be assigned."""
         return {
             (topic_id, index)
             for topic_id, count in (self._metadata[topic] for topic in topics if topic in self._metadata)
@@ -192,7 +192,7 @@ class ShareGroup:
 
 
 def _fenced(what: str, member: ShareMember, addition: str) -> RequestError:
-    """In Kafka's words."""
+    """An error with Kafka's message."""
     return RequestError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The share group member has {what} than the one known by the group coordinator ({member.epoch}){addition}. "

@@ -1,7 +1,7 @@
-"""All share groups: creates and finds them, expires sessions of silent members, initializes their share state.
+"""All share groups: creates and finds them, removes members that time out, initializes share state.
 
-Decides when a group exists: from its first member, or from the first offset that somebody sets for it, until it is
-deleted. What happens in a group is `share_group`'s subject, what is known of its partitions the share coordinator's.
+A group exists from its first member, or from the first offset that is set for it, until it is deleted. `share_group`
+handles what happens in a group; the share coordinator has the state of its partitions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 
 class ShareGroups:
-    """A kind of groups; see `groups.GroupKind`."""
+    """The share groups, as a `groups.GroupKind`."""
 
     def __init__(
         self, clock: Clock, configs: Configs, cluster: Cluster, groups: Groups, states: ShareCoordinator
@@ -34,7 +34,7 @@ class ShareGroups:
         groups.kinds.append(self)
         cluster.topic_deleted.append(self._forget_topic)
 
-    # --- as a kind of groups
+    # --- GroupKind
 
     def has(self, group_id: str) -> bool:
         return group_id in self._by_id
@@ -58,7 +58,7 @@ class ShareGroups:
         return self._by_id.values()
 
     def find(self, group_id: str) -> ShareGroup:
-        """GROUP_ID_NOT_FOUND if there is none; the texts are Kafka's, here and below, for clients show them."""
+        """GROUP_ID_NOT_FOUND if there is none. The messages are Kafka's, here and below, because clients show them."""
         group = self._by_id.get(group_id)
         if group is None:
             self.check_kind(group_id)
@@ -66,7 +66,7 @@ class ShareGroups:
         return group
 
     def heartbeat(self, group_id: str, heartbeat_request: Heartbeat) -> HeartbeatResult:
-        """Raises Refusal."""
+        """Raises RequestError."""
         if heartbeat_request.epoch == LEAVE:
             return self._leave(self.find(group_id), heartbeat_request)
         if heartbeat_request.epoch != 0:
@@ -81,29 +81,29 @@ class ShareGroups:
         answer = group.heartbeat(heartbeat_request, known, now, interval)
         self._keep_alive(group, group.members[heartbeat_request.member_id], now)
         if self._initialize(group) and not interval:
-            # Where nobody wants to wait, a member needn't come again for what has become ready meanwhile.
+            # Without an interval, a member gets newly ready partitions in this response already.
             answer = group.heartbeat(heartbeat_request, known, now, interval)
         return answer
 
     def find_or_make(self, group_id: str) -> ShareGroup:
-        """GROUP_ID_NOT_FOUND where the name belongs to another kind of group."""
+        """GROUP_ID_NOT_FOUND if it is a group of another kind."""
         self.check_kind(group_id)
         return self._by_id.setdefault(group_id, ShareGroup(group_id))
 
     def _joined(self, group_id: str) -> ShareGroup:
-        """The group of a member that stays: Kafka says it in other words if there is none."""
+        """The group of a member that has joined. If there is none, Kafka's message is a different one."""
         if self._groups.kind_of(group_id) is None:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return self.find(group_id)
 
     def check_kind(self, group_id: str) -> None:
-        """Raises Refusal if there is such a group, of another kind."""
+        """Raises RequestError if it is a group of another kind."""
         kind = self._groups.kind_of(group_id)
         if kind is not None and kind is not self:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def restore(self) -> None:
-        """After a restart: groups go on from their stored states. Members have to join again."""
+        """Create groups from their stored states after a restart. Members have to join again."""
         for (group_id, topic_id, index), state in list(self._states.known()):
             group = self.find_or_make(group_id)
             group.epoch = max(group.epoch, state.state_epoch)
@@ -111,12 +111,12 @@ class ShareGroups:
                 group.set_ready((topic_id, index))
 
     def initialize(self, group: ShareGroup, topic_id: bytes, index: int, start: int) -> None:
-        """Starts a share-partition at this offset; the group's epoch tells the new state from the old one."""
+        """Start a share-partition at this offset. The group's epoch distinguishes the new state from the old one."""
         self._states.initialize((group.id, topic_id, index), group.epoch, start)
         group.set_ready((topic_id, index))
 
     def forget_partitions(self, group: ShareGroup, topic: Topic) -> None:
-        """Drops the share state of a topic."""
+        """Delete the share state of a topic."""
         for index in group.ready.pop(topic.id, set()):
             self._states.delete((group.id, topic.id, index))
 
@@ -157,7 +157,7 @@ class ShareGroups:
             try:
                 self.initialize(group, topic_id, index, UNKNOWN_START)
             except RequestError:
-                return False  # No coordinator, or the topic has just gone: the next heartbeat tries again.
+                return False  # No coordinator, or the topic was just deleted: the next heartbeat tries again.
         return bool(missing)
 
     def _forget_topic(self, topic: Topic) -> None:

@@ -1,9 +1,9 @@
 """The share coordinator: stores the state of share-partitions in __share_group_state and reads it back.
 
-A state lives in the log partition that its key chooses. It is loaded when that partition is first asked for: after a
-restart nothing else has to be done. Old records are removed once every share-partition of a log partition has a newer
-snapshot; one that nobody writes to gets one from time to time, so that it doesn't hold up the others. Which
-node coordinates is the cluster's decision; the memory is shared by all nodes, as their log is.
+The key of a state determines its partition of that topic. A partition is loaded at the first request for it, which is
+all that has to be done after a restart. Its old records are deleted when all its share-partitions have newer snapshots.
+Share-partitions without writes get a snapshot from time to time, so that they don't prevent that. The cluster decides
+which node is the coordinator; all nodes share one memory, as they share the log.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class _Shard:
         self.home = home
         self.states: dict[Key, ShareState] = {}
         self.snapshots: dict[Key, int] = {}
-        """Where the last snapshot of each lies: older records of it are of no use."""
+        """The offset of each state's last snapshot. Older records of that state aren't needed."""
         self.looked_at = home.log.end_offset
-        """Where the log ended when cold states were last looked for."""
+        """The log's end offset at the last search for cold states."""
         for stored in home.log.batches_from(home.log.start_offset):
             for record in stored.decode():
                 key = replay(self.states, record)
@@ -55,7 +55,7 @@ class _Shard:
         return appended.base_offset
 
     def cold(self) -> list[Key]:
-        """Whose snapshot is from before the last look, while there are records that pruning would remove."""
+        """States whose snapshot is older than the last search. Empty if pruning wouldn't delete any records."""
         log, before = self.home.log, self.looked_at
         self.looked_at = log.end_offset
         if log.end_offset - log.start_offset <= len(self.states):
@@ -69,7 +69,7 @@ class _Shard:
 
 
 class ShareCoordinator:
-    """States by group, topic id and partition. Every method raises Refusal when it can't be done."""
+    """States by group, topic id and partition. If something is impossible, methods raise RequestError."""
 
     def __init__(self, cluster: Cluster, configs: Configs, clock: Clock, counters: Counters) -> None:
         self._cluster = cluster
@@ -80,7 +80,7 @@ class ShareCoordinator:
         self._look_for_cold_later()
 
     def check_node(self, key: Key, node: Node) -> None:
-        """Only the coordinator answers clients."""
+        """Raises RequestError if this node isn't the coordinator of the share-partition."""
         if self._cluster.coordinator(_SHARE, _text(key)) is not node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
 
@@ -116,17 +116,17 @@ class ShareCoordinator:
                 shard.states[key] = new
 
     def summary(self, key: Key) -> ShareState:
-        """Of a share-partition that was never initialized too."""
+        """The state of a share-partition, which needn't be initialized."""
         self._check_hosted(key)
         return self._shard(key).states.get(key, ShareState())
 
     def delete(self, key: Key) -> None:
-        """Nothing happens to what isn't known."""
+        """Delete a state. Does nothing if there is none."""
         self._check_hosted(key)
         self.forget(key)
 
     def forget(self, key: Key) -> None:
-        """Like `delete`, for a topic that is gone."""
+        """Like `delete`, for a topic that was deleted."""
         shard = self._shard(key)
         if shard.states.pop(key, None) is not None:
             now = self._clock.now()
@@ -135,26 +135,28 @@ class ShareCoordinator:
 
     @property
     def loaded(self) -> int:
-        """How many partitions of the state topic."""
+        """The number of partitions of the state topic that are loaded."""
         return len(self._shards)
 
     def known(self) -> Iterator[tuple[Key, ShareState]]:
-        """Every state there is, for groups that learn after a restart what they had."""
+        """All states, to restore the groups after a restart."""
         topic = self._cluster.find(SHARE_STATE_TOPIC)
         for home in topic.partitions if topic is not None else []:
             yield from self._shard_at(home).states.items()
 
     def _known(self, shard: _Shard, key: Key) -> ShareState:
         if key[2] < 0:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the partition number must not be negative")
         state = shard.states.get(key)
         if state is None:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "this share-partition was never initialized")
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, "the state of this share-partition is not initialized"
+            )
         return state
 
     def _check_hosted(self, key: Key) -> None:
         if key[2] < 0:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "a partition's number isn't negative")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "the partition number must not be negative")
         topic = self._cluster.find(key[1])
         if topic is None or key[2] >= len(topic.partitions):
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,17 +1,17 @@
-"""The durable state of one share-partition, and who may change it.
+"""The durable state of one share-partition, and which requests may change it.
 
-    event      | asks for                              | does
+    event      | requires                              | does
     -----------+---------------------------------------+------------------------------------------------------------
     initialize | state epoch not below the known one   | a snapshot: new state epoch and start, no batches
-    read       | leader epoch not below the known one  | a higher leader epoch is remembered, and fences from now on
-    write      | both epochs not below the known ones  | an update; every so often a snapshot of all that is known
+    read       | leader epoch not below the known one  | a higher leader epoch is stored, and fences lower ones
+    write      | both epochs not below the known ones  | an update; after a number of them, a snapshot of everything
     summary    | nothing                               |
     delete     | nothing                               | a tombstone
 
-A state epoch is the share group's way of saying that offsets were reset; a leader epoch tells an old leader of the
-partition from the present one. Only reading raises the fence for leaders: a leader reads before it writes.
+A higher state epoch means that the share group's offsets were reset; a higher leader epoch, that the partition has a
+new leader. Only a read increases the fence for leaders, because a leader reads before it writes.
 
-Pure: nothing is written here. `ShareState` says what is to be written, and takes it back when it is replayed.
+Pure: writes nothing. `ShareState` is written by the coordinator, and restored by replaying the records.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ UNKNOWN_START = -1
 
 @dataclass(slots=True, frozen=True)
 class StateUpdate:
-    """What a write says. -1 for a start or a count that isn't said."""
+    """The content of a write. -1 means no start offset, or no count."""
 
     state_epoch: int
     leader_epoch: int
     start: int
     settled: int
-    """Records in flight that need no further delivery: what a lag leaves out."""
+    """The number of records in flight that need no further delivery. The lag doesn't include them."""
     batches: tuple[StateBatch, ...] = ()
 
 
 @dataclass(slots=True)
 class ShareState:
-    """All that is known of a share-partition."""
+    """The stored state of a share-partition."""
 
     snapshot_epoch: int = 0
     state_epoch: int = 0
     leader_epoch: int = 0
-    """As it was written."""
+    """The stored leader epoch."""
     fence: int = 0
-    """The greatest leader epoch that has read: outlives a new initialization."""
+    """The highest leader epoch that has read the state. Initializing the state again doesn't reset it."""
     start: int = UNKNOWN_START
     settled: int = -1
     batches: list[StateBatch] = field(default_factory=list)
     updates: int = 0
-    """Since the snapshot."""
+    """The number of updates since the last snapshot."""
     created: int = 0
     written: int = 0
 
@@ -76,7 +76,7 @@ class ShareState:
         )
 
     def after(self, state_update: StateUpdate, now: int) -> ShareState:
-        """What is known once `state_update` holds."""
+        """The state after an update."""
         start = self.start if state_update.start == UNKNOWN_START else state_update.start
         combined = combine(self.batches, state_update.batches, start)
         return replace(
@@ -93,5 +93,5 @@ class ShareState:
 
 
 def settled_before_use(start: int) -> int:
-    """Where a start is known nothing behind it is settled yet."""
+    """0 if the start offset is known, as nothing after it is settled yet. Otherwise -1: unknown."""
     return -1 if start == UNKNOWN_START else 0

@@ -1,8 +1,8 @@
-"""Combines batches of states: those that are stored with those of an update.
+"""Combines the stored state batches with those of an update.
 
-Where two speak of the same offsets, the one with more deliveries is right, and among equals the one with the later
-state. Neighbours that say the same become one, except where nothing made the walk come by again: that is Kafka's order
-of work, and the batches it leaves are what clients of ReadShareGroupState see.
+Where batches overlap, the one with the higher delivery count wins, or, if these are equal, the one with the higher
+state. Adjacent batches with the same state and count are merged, except if the first of them was finished before the
+second got its final bounds. That is the order in which Kafka works, and clients of ReadShareGroupState see the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class StateBatch(NamedTuple):
-    """Offsets in one state, by the numbers of the wire."""
+    """Consecutive offsets in one state. Numbers are those of the protocol."""
 
     first: int
     last: int
@@ -26,7 +26,7 @@ class StateBatch(NamedTuple):
 
 
 def combine(known: Iterable[StateBatch], said: Iterable[StateBatch], start: int) -> list[StateBatch]:
-    """Ascending batches without overlaps, none of them before `start`."""
+    """Ascending batches without overlaps and without offsets before `start`."""
     together = (*known, *_walk(list(said)))
     return _walk([_cut(batch, start) for batch in together if batch.last >= start or start < 0])
 
@@ -51,7 +51,7 @@ def _walk(waiting: list[StateBatch]) -> list[StateBatch]:
 
 
 def _merged(here: StateBatch, there: StateBatch, is_same: bool) -> list[StateBatch]:
-    """Two that overlap; `here` begins no later."""
+    """Merge two overlapping batches; `here` doesn't begin after `there`."""
     if is_same:
         return [here._replace(last=max(here.last, there.last))]
     if there.weight > here.weight:

@@ -1,6 +1,6 @@
 """Records of __share_group_state: snapshot, update or tombstone of a share-partition.
 
-Keys and values are messages behind a version number, as in Kafka's own topics; the key's number is the record's type.
+As in Kafka's other topics, keys and values are messages after a version number. That of the key is the record type.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def tombstone_batch(key: Key, now: int) -> bytearray:
 
 
 def replay(states: dict[Key, ShareState], record: Record) -> Key | None:
-    """Takes one record of the topic in; gives the share-partition that it is about."""
+    """Apply one record of the topic to `states`. Returns the key of its share-partition."""
     if record.key is None:
         return None
     (kind,) = _VERSION.unpack_from(record.key)

@@ -1,7 +1,7 @@
 """Handles the acknowledgements in a request: one outcome per partition.
 
-Decides whether ranges are well-formed: ascending, apart, one kind for all offsets or one for each. Whether they hold
-is decided by the share-partition.
+Checks that ranges are well-formed: they ascend, don't overlap, and have one acknowledgement type for all offsets or one
+for each. The share-partition decides whether they are accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RENEW = "share.renew.acknowledge.enable"
 def settle(
     call: Call, group: str, member: str, acks: Mapping[TopicIdPartition, Batches], is_renewal: bool
 ) -> dict[TopicIdPartition, RequestError | None]:
-    """None where the acknowledgements hold."""
+    """The error of each partition, or None if its acknowledgements are accepted."""
     outcomes: dict[TopicIdPartition, RequestError | None] = {}
     for topic_partition, batches in acks.items():
         try:
@@ -44,26 +44,28 @@ def settle(
 
 
 def check_topic(call: Call, topic_partition: TopicIdPartition) -> None:
-    """Raises Refusal for a client that may not read the topic."""
+    """Raises RequestError if the client is not authorized to read the topic."""
     topic = call.broker.cluster.find(topic_partition[0])
     if topic is not None:
         call.require(Operation.READ, AclResource.TOPIC, topic.name)
 
 
 def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
-    """Raises Refusal for all of them when one is malformed."""
+    """Parse the ranges. If one is malformed, raises RequestError for all of them."""
     ranges: list[AckRange] = []
     for batch in batches:
         kinds = batch.acknowledge_types
         if batch.first_offset < 0 or batch.first_offset > batch.last_offset:
-            raise _malformed(f"offsets from {batch.first_offset} to {batch.last_offset}")
+            raise _malformed(f"invalid offsets: {batch.first_offset} to {batch.last_offset}")
         if ranges and batch.first_offset < ranges[-1].last:
-            raise _malformed("ranges ascend and don't overlap")
+            raise _malformed("ranges must ascend and must not overlap")
         if len(kinds) not in (1, batch.last_offset - batch.first_offset + 1):
-            raise _malformed(f"{len(kinds)} types: one for all offsets or one for each is needed")
+            raise _malformed(
+                f"{len(kinds)} acknowledgement types: expected one for all offsets or one for each"
+            )
         most = AckType.RENEW if may_renew else AckType.REJECT
         if any(kind > most for kind in kinds):
-            raise _malformed(f"types from {AckType.GAP} to {most} are known here")
+            raise _malformed(f"acknowledgement types must be between {AckType.GAP} and {most} (inclusive)")
         ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(_KINDS[kind] for kind in kinds)))
     return ranges
 

@@ -1,8 +1,9 @@
 """Acquires records for a member: new ones by the log's batches, released ones by the batches they were acquired in.
 
-Decides where an acquisition ends: at the end of a batch of the log that holds the last record asked for, or at that
-very record when the member wants a strict limit; before a record on its last attempt; after as many as a suspicious
-record may have for company.
+Decides where an acquisition ends:
+- at the end of the log's batch that contains the last requested record, or, with a strict limit, at that record;
+- before a record whose next delivery is its last;
+- after the number of records that a suspicious record may be delivered with.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ BatchBounds = tuple[int, int]
 
 @dataclass(slots=True)
 class AcquiredRecords:
-    """Records handed out alike."""
+    """Consecutive records that were acquired together, with the same delivery count."""
 
     first: int
     last: int
     count: int
-    """Their delivery count, this delivery included."""
+    """The delivery count, including this delivery."""
 
     @property
     def size(self) -> int:
@@ -64,7 +65,7 @@ def acquire_new(
 def _pieces(
     spans: Sequence[BatchBounds], first: int, last: int, batch_size: int, is_strict: bool
 ) -> Iterator[BatchBounds]:
-    """Cuts at the end of a batch of the log, once there is as much as `batch_size`. A strict limit is one piece."""
+    """Split at ends of log batches, into pieces of at least `batch_size`. With a strict limit, there is one piece."""
     begin = first
     if not is_strict and last - first + 1 > batch_size:
         for _, end in spans:
@@ -75,7 +76,7 @@ def _pieces(
 
 
 def is_suspicious(batch: InFlightBatch, wanted: BatchBounds, limits: GroupLimits) -> bool:
-    """Whether something available in it has been delivered suspiciously often."""
+    """Whether an available record of the batch has a suspicious delivery count."""
     return any(
         delivery.state is RecordState.AVAILABLE and limits.is_suspicious_count(delivery.count)
         for _, _, delivery in batch.runs_between(*wanted)
@@ -91,7 +92,7 @@ def acquire_known(
     limits: GroupLimits,
     lock_until: int,
 ) -> list[AcquiredRecords]:
-    """Takes what is available of a batch."""
+    """Acquire the available records of a batch that was acquired before."""
     is_covered = wanted[0] <= batch.first and wanted[1] >= batch.last
     fits = not is_strict or batch.size <= most
     if batch.records is None:

@@ -1,11 +1,12 @@
-"""Dead letters as brokers since 4.4 write them: what was archived without being accepted, into a topic of its own.
+"""Dead letters as brokers since 4.4 write them: copies of records that were archived without being accepted.
 
-A group names the topic (`errors.deadletterqueue.topic.name`). It must begin with the broker's prefix and carry
-`errors.deadletterqueue.group.enable=true`; one that isn't there is made where the broker may. A letter says in its
-headers where it comes from and why; key and value come along where the group wants that, the record's own headers
-never do. It lies in the partition of its origin's number, counted round if the topic has fewer.
+A group names the topic (`errors.deadletterqueue.topic.name`). Its name must begin with the broker's prefix, and the
+topic must have `errors.deadletterqueue.group.enable=true`. A missing topic is created if the
+broker's configuration allows it. The headers of a dead letter contain the record's origin and the reason. Key and value
+are copied if the group's configuration says so, the record's own headers never. Dead letters are written to the
+partition with the number of the original partition, modulo the topic's number of partitions.
 
-What can't be buried is archived nevertheless: nothing here fails.
+A record whose dead letter can't be written is archived nevertheless: nothing here fails.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class DeadLetters:
         self._cluster = cluster
 
     def write_copies(self, group: str, origin: Partition, archived: Sequence[ArchivedRange]) -> None:
-        """One batch for all; nothing where the group has no dead letters, or none that work."""
+        """Write all dead letters in one batch. Does nothing if the group has no usable dead-letter topic."""
         grave = self._target_partition(group, origin)
         if grave is None:
             return
@@ -63,7 +64,7 @@ class DeadLetters:
                 bytes(builder.build()), now=now, leader_epoch=grave.leader_epoch, from_client=False
             )
         except RequestError:
-            return  # As brokers do: what doesn't fit is archived without a letter.
+            return  # As in real brokers: what can't be written is archived without a dead letter.
 
     def _copies(self, group: str) -> bool:
         return self._configs.is_on(Resource.GROUP, group, _COPY)
@@ -74,10 +75,10 @@ class DeadLetters:
             return None
         prefix = self._configs.broker(DEAD_LETTER_PREFIX)
         if not name.startswith(prefix):
-            # Kafka logs nothing here; a test with this broker should show why there are no dead letters.
+            # Kafka logs nothing here. This broker does, so that a failing test shows why there are no dead letters.
             self._log.event(
                 logging.WARNING,
-                f"group {group}: no dead letters are written to topic {name}, for its name must begin with {prefix!r} "
+                f"group {group}: no dead letters are written to topic {name}: its name must begin with {prefix!r} "
                 f"({DEAD_LETTER_PREFIX})",
             )
             return None
@@ -93,7 +94,7 @@ class DeadLetters:
         return topic.partitions[origin.index % len(topic.partitions)]
 
     def _records(self, origin: Partition, archived: Iterable[ArchivedRange]) -> dict[int, Record]:
-        """Those that the log still has."""
+        """The archived records that are still in the log, by offset."""
         wanted = {offset for each in archived for offset in range(each.first, each.last + 1)}
         found: dict[int, Record] = {}
         for batch in origin.log.batches_from(min(wanted)):

@@ -4,18 +4,18 @@
     -------------+---------------------------------------+--------------+--------------------------------------
     available    | acquire                               | acquired     | delivery count + 1, lock starts
     acquired     | accept                                | acknowledged |
-    acquired     | release, lock runs out, session ends  | available    | below the delivery count limit
-    acquired     | release, lock runs out, session ends  | archived     | at the limit: a dead letter
+    acquired     | release, lock expires, session ends   | available    | below the delivery count limit
+    acquired     | release, lock expires, session ends   | archived     | at the limit: a dead letter
     acquired     | reject                                | archived     | a dead letter
-    acquired     | gap                                   | archived     | there is no record: nothing to bury
+    acquired     | gap                                   | archived     | there is no record, so no dead letter
     acquired     | renew                                 | acquired     | the lock is extended
     available    | the log's start moves past it         | archived     |
 
-Records that were delivered often are delivered in ever smaller company: from half of the limit on, each delivery
-halves what is handed out of a batch, and the last attempt is alone. So a record that kills its consumer takes fewer
-and fewer others to their limit.
+Records that were delivered often are delivered in ever smaller batches: from half of the delivery count limit on,
+each delivery halves the number of records that are acquired of a batch, and on the last attempt a record is delivered
+alone. So a record that makes its consumer crash takes fewer and fewer others to their limit.
 
-Decides the states of single records. Which records are meant is `window`'s subject.
+Decides the states of single records. `window` finds the records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """By the numbers of Kafka's share-group state."""
+    """The state of a record. Numbers are those of Kafka's share-group state."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -38,7 +38,7 @@ class RecordState(IntEnum):
 
 
 class AckType(IntEnum):
-    """What an acknowledgement says."""
+    """An acknowledgement type."""
 
     GAP = 0
     ACCEPT = 1
@@ -48,7 +48,7 @@ class AckType(IntEnum):
 
 
 class ArchiveCause(IntEnum):
-    """Why a record was archived that somebody might still want."""
+    """Why a record was archived without being accepted."""
 
     REJECTED = 0
     TOO_MANY_DELIVERIES = 1
@@ -56,12 +56,12 @@ class ArchiveCause(IntEnum):
 
 @dataclass(slots=True)
 class Delivery:
-    """Where one record stands, or all records of a batch that are alike."""
+    """The delivery state of one record, or of all records of a batch if they have the same."""
 
     state: RecordState = RecordState.AVAILABLE
     count: int = 0
     member: str = ""
-    """Who holds it while it is acquired."""
+    """The member that has acquired it."""
     lock_until: int = 0
 
     def acquire(self, member: str, lock_until: int) -> None:
@@ -84,32 +84,31 @@ class Delivery:
 
 @dataclass(slots=True, frozen=True)
 class GroupLimits:
-    """What the group's configuration says at this moment."""
+    """The limits in the group's current configuration."""
 
     deliveries: int = 5
     lock_ms: int = 30_000
     in_flight: int = 2000
     since_4_2: bool = True
-    """Brokers before 4.2 didn't shrink company, nor count a delivery that ended with its session."""
+    """Brokers before 4.2 didn't reduce batches, and didn't count deliveries that ended with their session."""
 
     def after_release(self, count: int) -> RecordState:
         return RecordState.ARCHIVED if count >= self.deliveries else RecordState.AVAILABLE
 
     @property
     def suspicious_from(self) -> int:
-        """The count of deliveries from which a record is handed out in smaller company."""
+        """The delivery count from which on a record is delivered in smaller batches."""
         return max(2, -(-self.deliveries // 2))
 
     def is_suspicious_count(self, count: int) -> bool:
-        """Whether a record that was delivered so often is suspicious."""
         return self.since_4_2 and count >= self.suspicious_from
 
     def is_last(self, count: int) -> bool:
-        """Whether the next delivery is the last one."""
+        """Whether the next delivery is the last one, after this many."""
         return count == self.deliveries - 1
 
     def max_records_with(self, count: int, batch_size: int) -> int:
-        """How many records of a batch go out at most with one that was delivered so often."""
+        """The maximum number of records to acquire of a batch if one of them was delivered this often."""
         if self.is_last(count):
             return 1
         return max(1, batch_size >> (count - self.suspicious_from + 1))

@@ -1,11 +1,11 @@
 """A share fetch: looks for records, and waits until there are some.
 
-Decides when a fetch has waited long enough, and how the room for records and bytes is shared by its partitions: one
-after the other until there are enough records, each partition with an even part of the bytes.
+Decides when a fetch has waited long enough, and how its partitions share its limits. Records are acquired from one
+partition after the other until there are enough; the bytes are divided evenly.
 
-A share-partition that nobody has fetched before is cold: a broker reads its state in the background. The fetch that
-finds some of them cold sees the loaded ones first, then the others as they are loaded, one by one, and is answered as
-soon as there is something to answer it with. The next fetch has the rest.
+A share-partition that was never fetched is cold: a broker reads its state in the background. A fetch with cold
+share-partitions first tries the loaded ones, then each of the others as it is loaded, and returns as soon as it has
+records. The next fetch returns the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RecordsByPartition = dict[TopicIdPartition, PartitionRecords | RequestError]
 
 @dataclass(slots=True, frozen=True)
 class FetchParameters:
-    """What a request asks for."""
+    """The parameters of a request."""
 
     max_records: int
     batch_size: int
@@ -51,10 +51,10 @@ class ShareFetching:
         self._found: RecordsByPartition = {}
         self._leaders: dict[TopicIdPartition, SharePartitionLeader] = {}
         self._loading: set[TopicIdPartition] = set()
-        """Cold ones, which this fetch doesn't see yet."""
+        """Cold share-partitions, which this fetch doesn't use yet."""
 
     async def run(self) -> RecordsByPartition:
-        """What each partition of the session gives; raises Refusal when the session went on without us."""
+        """The result of each partition. Raises RequestError if the session was closed or used by another request."""
         if self._parameters.max_records <= 0:
             return {}
         try:
@@ -69,7 +69,7 @@ class ShareFetching:
             if self._deliver(is_last=self._call.now >= deadline):
                 return self._found
             if self._loading:
-                # Takes no time here. A real broker that may not wait for it answers with nothing half of the time.
+                # Loading takes no time here. A real broker that can't wait for it returns nothing half of the time.
                 self._finish_one_load()
                 continue
             if not self._leaders:
@@ -92,14 +92,15 @@ class ShareFetching:
             raise RequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
     def _open(self) -> None:
-        """Leaders move and topics go while we wait."""
+        """Look up the leaders again: while we wait, leaders may move, and topics may be deleted."""
         self._found.clear()
         self._leaders.clear()
         for topic_partition in self._session.rotated():
             try:
                 if self._parameters.max_bytes < 0:
                     raise RequestError(
-                        ErrorCode.UNKNOWN_SERVER_ERROR, f"at most {self._parameters.max_bytes} bytes"
+                        ErrorCode.UNKNOWN_SERVER_ERROR,
+                        f"invalid max_bytes: {self._parameters.max_bytes} bytes",
                     )
                 check_topic(self._call, topic_partition)
                 leader, is_cold = self._call.broker.shares.leader(
@@ -114,14 +115,15 @@ class ShareFetching:
                 self._leaders[topic_partition] = leader
 
     def _finish_one_load(self) -> None:
-        """As a 4.3.1 does, which begins one partition before the one that it begins to hand out from."""
+        """In the order of a 4.3.1 broker: it starts one partition before the first that it acquires from."""
         *others, last = self._session.rotated()
         self._loading.remove(next(each for each in (last, *others) if each in self._loading))
 
     def _deliver(self, is_last: bool) -> bool:
-        """Whether the fetch is done.
+        """Acquire records. Returns whether the fetch is done.
 
-        It is too, with nothing, where the log had moved away under a share-partition or all was aborted: as brokers do.
+        As in real brokers, it is also done, without records, if the log start has passed a share-partition's next
+        offset, or if all records were aborted.
         """
         moved = [leader for leader in self._leaders.values() if leader.follow_log()]
         part = self._parameters.max_bytes // max(len(self._leaders), 1)
@@ -153,7 +155,7 @@ class ShareFetching:
         return has_available or bool(moved)
 
     def _pass_on(self) -> None:
-        """Another fetch may want what this one left, or couldn't use."""
+        """Wake another fetch, for records that this one left."""
         for leader in self._leaders.values():
             leader.wake_next()
 

@@ -1,4 +1,4 @@
-"""Where a group starts in a partition that it hasn't read before: `share.auto.offset.reset`."""
+"""The start offset of a group in a partition that it hasn't read before: `share.auto.offset.reset`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 def initial_start_offset(configs: Configs, group: str, log: PartitionLog, now: int) -> int:
-    """OFFSET_NOT_AVAILABLE when a duration is asked for and no record is as young, as brokers answer."""
+    """As in real brokers: OFFSET_NOT_AVAILABLE if a duration is configured and all records are older."""
     reset = configs.group(group, _SETTING).lower()
     if reset == "earliest":
         return log.start_offset
@@ -25,12 +25,12 @@ def initial_start_offset(configs: Configs, group: str, log: PartitionLog, now: i
         return log.high_watermark
     found = log.first_from(now - duration_ms(reset))
     if found is None:
-        raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE, f"no record is as young as {reset} says")
+        raise RequestError(ErrorCode.OFFSET_NOT_AVAILABLE, f"no record is as recent as {reset} requires")
     return found[1]
 
 
 def duration_ms(reset: str) -> int:
-    """Of by_duration:PnDTnHnMn.nS, which `configs` has checked."""
+    """The duration in by_duration:PnDTnHnMn.nS, which `configs` has validated."""
     match = _DURATION.fullmatch(reset)
     assert match, reset
     return int(sum(float(part or 0) * unit for part, unit in zip(match.groups(), _MS, strict=True)))

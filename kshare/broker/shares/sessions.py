@@ -2,14 +2,14 @@
 
     request epoch | session           | becomes
     --------------+-------------------+----------------------------------------------------------------
-    0             | none, or any      | a new one at epoch 1; refused while acknowledgements come along
+    0             | none, or any      | a new one at epoch 1; an error if the request has acknowledgements
     -1            | there is one      | closed once the request is done
     n             | at epoch n        | at epoch n + 1
     n             | at another epoch  | stays; INVALID_SHARE_SESSION_EPOCH
     not 0         | none              | SHARE_SESSION_NOT_FOUND
 
-A session belongs to a member of a group on one node, and ends with the connection that opened it, though requests may
-come through others. The records it acquired are handled by `shares`.
+A session belongs to a member of a group on one node. It ends with the connection that opened it, though its requests
+may arrive on others. `shares` releases its records.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ OPEN, CLOSE = 0, -1
 _LAST_EPOCH = 2**31 - 1
 
 TopicIdPartition = tuple[bytes, int]
-"""Topic id and index."""
+"""Topic id and partition number."""
 SessionKey = tuple[str, str]
-"""Group and member."""
+"""Group id and member id."""
 
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
     owner: SessionKey
     connection: int
-    """Number of the connection that opened it."""
+    """The number of the connection that opened it."""
     epoch: int = 1
     partitions: dict[TopicIdPartition, bool] = field(default_factory=dict)
-    """What is fetched; and whether the next answer names it even if there is nothing to say."""
+    """The partitions to fetch, and whether the next response must contain them even without records."""
 
     @property
     def group(self) -> str:
@@ -53,7 +53,7 @@ class ShareSession:
             self.partitions.pop(partition, None)
 
     def rotated(self) -> list[TopicIdPartition]:
-        """The partitions, another one first with each epoch: none starves."""
+        """The partitions, starting with another one for each epoch, so that none starves."""
         partitions = list(self.partitions)
         shift = self.epoch % len(partitions) if partitions else 0
         return partitions[shift:] + partitions[:shift]
@@ -72,15 +72,15 @@ class ShareSessions:
         return self._by_owner.get(owner)
 
     def open(self, owner: SessionKey, connection: int, most: int) -> ShareSession:
-        """A new session; an old one of the same owner is forgotten, and what it acquired stays acquired."""
+        """A new session. It replaces an old one of the same owner, whose records stay acquired."""
         self._by_owner.pop(owner, None)
         if len(self._by_owner) >= most:
-            raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{most} share sessions are the most")
+            raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{most} share sessions is the limit")
         session = self._by_owner[owner] = ShareSession(owner, connection)
         return session
 
     def next_epoch(self, owner: SessionKey, epoch: int) -> ShareSession:
-        """The session, at its next epoch; or as it is for its last request."""
+        """The session, at its next epoch unless the request closes it."""
         session = self._by_owner.get(owner)
         if session is None:
             raise RequestError(ErrorCode.SHARE_SESSION_NOT_FOUND)
@@ -94,7 +94,7 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> bool:
-        """Whether it was still open."""
+        """Returns False if it was closed already."""
         if self._by_owner.get(session.owner) is not session:
             return False
         del self._by_owner[session.owner]

@@ -1,13 +1,12 @@
-"""One share-partition: who may have which records, and what their word does.
+"""One share-partition: which member may acquire which records, and the effects of acknowledgements.
 
-The states of a record are `delivery`'s table; where records stand is kept by `window`. This decides
+The states of a record are in `delivery`'s table; the state of each record is in `window`. This module decides
+- which records are acquired: released records first, then new ones, aligned to the log's batches (or, with a strict
+  limit, to records), within the in-flight limit, and poison records in ever smaller batches;
+- whether acknowledgements are accepted: all those of a request, or none;
+- what must be written before a change takes effect: the `Change`. Nothing is changed until `apply`.
 
-- what an acquisition hands out: released records first, then new ones, aligned to the log's batches (or to the
-  record, when the member asks for a strict limit), within the in-flight limit, poison in ever smaller company;
-- whether acknowledgements hold: all of a request's, or none;
-- what has to be written before a change takes effect: `Change` says it, and nothing has happened until `apply`.
-
-Never does IO and has no clock: time is passed in. Never sees a record, only offsets.
+Never does IO and has no clock: time is passed in. Never sees records, only offsets.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 @dataclass(slots=True, frozen=True)
 class AckRange:
-    """What a member says about offsets: one kind for all of them, or one for each."""
+    """A member's acknowledgement of offsets: one type for all of them, or one for each."""
 
     first: int
     last: int
@@ -42,7 +41,7 @@ class AckRange:
 
 @dataclass(slots=True, frozen=True)
 class StateBatch:
-    """Records in one state, as the share coordinator keeps them."""
+    """Consecutive records in the same state, as the share coordinator stores them."""
 
     first: int
     last: int
@@ -52,7 +51,7 @@ class StateBatch:
 
 @dataclass(slots=True, frozen=True)
 class ArchivedRange:
-    """Archived records that belong into the dead letters."""
+    """Archived records that need dead letters."""
 
     first: int
     last: int
@@ -62,7 +61,7 @@ class ArchivedRange:
 
 @dataclass(slots=True)
 class Change:
-    """New states that don't hold yet: first they are written, then applied."""
+    """State changes that are not in effect yet: they are written first, then applied."""
 
     settled: list[tuple[DeliveryRun, RecordState]] = field(default_factory=list)
     renewed: list[Delivery] = field(default_factory=list)
@@ -75,7 +74,7 @@ class Change:
 
     @property
     def batches(self) -> list[StateBatch]:
-        """What is to be written, neighbours in one state together."""
+        """The states to write. Consecutive records in the same state are merged."""
         rows: list[StateBatch] = []
         begin = end = count = -1
         state: RecordState | None = None
@@ -109,7 +108,7 @@ class SharePartition:
     """The state of one partition for one group, at its leader."""
 
     def __init__(self, start: int, known: Iterable[StateBatch] = ()) -> None:
-        """`known` is what was written before; offsets between them were acquired once, and are available."""
+        """`known` are stored states. Offsets between them were acquired before, and are available."""
         self.window = Window(start)
         for row in sorted(known, key=lambda row: row.first):
             first = max(row.first, start)
@@ -126,7 +125,7 @@ class SharePartition:
         return self.window.start
 
     def can_acquire(self, limits: GroupLimits) -> bool:
-        """Released records may always be had again; new ones while there is room in flight."""
+        """Released records can always be acquired again, new ones unless the in-flight window is full."""
         window = self.window
         return window.next_available() != window.end or window.count < limits.in_flight
 
@@ -143,7 +142,7 @@ class SharePartition:
         limits: GroupLimits,
         now: int,
     ) -> list[AcquiredRecords]:
-        """Hands out records from what was read at `window.next_available()`; `spans` are the log's batches."""
+        """Acquire records of what was read at `window.next_available()`; `spans` are the log's batches."""
         window = self.window
         if not spans or most <= 0:
             return []
@@ -190,10 +189,10 @@ class SharePartition:
             )
         return acquired
 
-    # --- what members say
+    # --- acknowledging
 
     def acknowledge(self, member: str, ranges: Iterable[AckRange], limits: GroupLimits) -> Change:
-        """All ranges hold, or none: Refusal with INVALID_REQUEST or INVALID_RECORD_STATE."""
+        """Accept all ranges, or none: raises RequestError with INVALID_REQUEST or INVALID_RECORD_STATE."""
         change = Change()
         window, settled_to = self.window, -1
         for each in ranges:
@@ -201,9 +200,9 @@ class SharePartition:
                 continue
             first = max(each.first, window.start)
             if not window.batches or first <= settled_to:
-                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "nothing is acquired there")
+                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "no records are acquired at these offsets")
             if not window.knows_before(first) or each.last >= window.end:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "nothing was ever acquired there")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "these offsets were never acquired")
             for batch in window.between(first, each.last):
                 self._acknowledge_batch(change, member, batch, each, limits)
             settled_to = each.last
@@ -222,7 +221,7 @@ class SharePartition:
             _apply_ack(change, run, acks.kind_of(max(run[0], first)), limits)
 
     def release(self, member: str, limits: GroupLimits) -> Change:
-        """A session has ended: whatever it held goes back."""
+        """Release all records of a member whose session has ended."""
         held = [run for run in self.window.runs() if run[2].is_held_by(member)]
         if not limits.since_4_2:
             for _, _, delivery in held:
@@ -230,11 +229,11 @@ class SharePartition:
         return self._give_back(held, limits)
 
     def expire(self, now: int, limits: GroupLimits) -> Change:
-        """Locks that have run out."""
+        """Release the records whose locks have expired."""
         return self._give_back([run for run in self.window.runs() if _is_over(run[2], now)], limits)
 
     def next_expiry(self) -> int | None:
-        """When the next lock runs out."""
+        """When the next lock expires."""
         return min(
             (
                 delivery.lock_until
@@ -251,14 +250,14 @@ class SharePartition:
         return change
 
     def apply(self, change: Change, now: int, limits: GroupLimits) -> None:
-        """The change has been written: it holds."""
+        """Put a change into effect, after it was written."""
         for delivery in change.renewed:
             delivery.lock_until = now + limits.lock_ms
         for (_, _, delivery), state in change.settled:
             delivery.settle(state)
         self.window.advance()
 
-    # --- what happens to the log
+    # --- changes of the log
 
     def move_start(self, log_start: int) -> bool:
         """The log start has moved. Available records before it are dropped; acquired ones may still be acknowledged."""

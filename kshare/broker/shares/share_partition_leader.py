@@ -1,7 +1,7 @@
 """A share-partition at its leader: the pure state machine with its log, lock timer and durable state.
 
-Every change is written to the share coordinator before it holds. When the coordinator says that this is an old leader
-or an old state, the share-partition is given up: whoever comes next loads it again.
+Every change is written to the share coordinator before it takes effect. If the coordinator answers that the leader or
+state epoch is outdated, the share-partition is dropped, and loaded again when it is next needed.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _AFTER_WRITE = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What the coordinator says to us → what members hear."""
+"""The coordinator's error → the error that members receive."""
 
 
 @dataclass(slots=True, frozen=True)
 class ReadableBatches:
-    """What there is to hand out."""
+    """Batches from which records can be acquired."""
 
     batches: list[StoredBatch]
     has_more: bool
-    """Whether the log goes on behind what was asked for."""
+    """Whether the log has more records after these."""
 
 
 @dataclass(slots=True, frozen=True)
 class PartitionRecords:
-    """What one fetch gets of one partition."""
+    """The result of one fetch for one partition."""
 
     acquired: list[AcquiredRecords]
     batches: list[StoredBatch]
     has_skipped: bool = False
-    """Whether aborted records were in the way: what lies behind them wasn't looked at."""
+    """All acquired records were aborted. The records after them haven't been tried."""
 
 
 class SharePartitionLeader:
-    """Loaded when it is made; raises Refusal when that can't be done now."""
+    """A loaded share-partition. The constructor loads it, or raises RequestError if that isn't possible now."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class SharePartitionLeader:
         self.group = group
         self.partition = partition
         self.available = WakeOne()
-        """Fires when there are records, for one waiting fetch after the other, and for all when this is given up."""
+        """Fires for one waiting fetch after the other if there are records, and for all on `give_up`."""
         self._parts = parts
         self._give_up = give_up
         self._leader_epoch = partition.leader_epoch
         self._timer: Timer | None = None
         self._limits: tuple[int, GroupLimits] | None = None
-        """For which version of the configuration."""
+        """The limits, and the version of the configuration that they are from."""
         self.key = (group, partition.topic.id, partition.index)
         try:
             known = parts.states.read(self.key, self._leader_epoch)
@@ -86,7 +86,7 @@ class SharePartitionLeader:
         )
         partition.log.appended.listen(self.offer)
 
-    # --- what the group's configuration says now
+    # --- the group's configuration
 
     @property
     def limits(self) -> GroupLimits:
@@ -108,7 +108,7 @@ class SharePartitionLeader:
     # --- fetching
 
     def follow_log(self) -> bool:
-        """Whether the log's start had overtaken us; then we have moved to it."""
+        """Move to the log's start if it has passed our next offset. Returns whether it has."""
         log = self.partition.log
         if self.shared.window.next_available() >= log.start_offset:
             return False
@@ -118,24 +118,24 @@ class SharePartitionLeader:
         return has_moved
 
     def has_available(self) -> bool:
-        """Whether a fetch would find something to do here."""
+        """Whether there may be records to acquire, or the log start has moved."""
         log, begin = self.partition.log, self.shared.window.next_available()
         if begin < log.start_offset:
             return True
         return begin < log.readable_end(self.is_committed_only) and self.shared.can_acquire(self.limits)
 
     def offer(self) -> None:
-        """Wakes who has waited longest if there is something: afterwards it has to `wake_next`."""
+        """If there are records, wake the fetch that has waited longest. It must call `wake_next` afterwards."""
         if self.available.is_awaited and self.has_available():
             self.available.fire()
 
     def wake_next(self) -> None:
-        """Wakes the next one if something is left."""
+        """If records are left, wake the next waiting fetch."""
         if self.available.is_awaited and self.has_available():
             self.available.wake_next()
 
     def look(self, max_bytes: int, most: int) -> ReadableBatches:
-        """What a fetch of so many records would read now; nothing where nothing may be acquired."""
+        """What a fetch of at most `most` records would read now. Empty if no records can be acquired."""
         if not self.shared.can_acquire(self.limits):
             return ReadableBatches([], False)
         log, window = self.partition.log, self.shared.window
@@ -149,7 +149,7 @@ class SharePartitionLeader:
     def acquire(
         self, member: str, batches: Sequence[StoredBatch], most: int, batch_size: int, is_strict: bool
     ) -> PartitionRecords:
-        """Hands out of what `look` gave just before."""
+        """Acquire records in the batches that `look` has just returned."""
         limits = self.limits
         acquired = self.shared.acquire(
             member,
@@ -175,7 +175,7 @@ class SharePartitionLeader:
     def _without_aborted(
         self, member: str, acquired: list[AcquiredRecords], batches: Sequence[StoredBatch]
     ) -> list[AcquiredRecords]:
-        """Archives the batches of aborted transactions, and takes them out of what is handed out."""
+        """Archive the batches of aborted transactions, and return the other acquired records."""
         log = self.partition.log
         aborted = log.aborted_between(batches[0].base_offset, batches[-1].last_offset + 1)
         gone = [
@@ -198,7 +198,7 @@ class SharePartitionLeader:
             if first <= each.last and last >= each.first
         ]
         if held:
-            # Not worth a write: whoever leads next finds them aborted too.
+            # This isn't written: the next leader will find them aborted too.
             ranges = [AckRange(first, last, (AckType.GAP,)) for first, last in held]
             change = self.shared.acknowledge(member, ranges, self.limits)
             self.shared.apply(change, self._parts.clock.now(), self.limits)
@@ -207,7 +207,7 @@ class SharePartitionLeader:
     # --- settling
 
     def acknowledge(self, member: str, ranges: Sequence[AckRange]) -> None:
-        """All or nothing; raises Refusal."""
+        """Accept all ranges or none; raises RequestError."""
         self._commit(self.shared.acknowledge(member, ranges, self.limits))
         for each in ranges:
             size = each.last - each.first + 1
@@ -216,7 +216,7 @@ class SharePartitionLeader:
                 self._parts.counters.acknowledged[self.group, kind.name.lower()] += said
 
     def release(self, member: str) -> None:
-        """Its session has ended."""
+        """Release all records of a member whose session has ended."""
         change = self.shared.release(member, self.limits)
         self._parts.counters.sessions_ended[self.group] += change.size
         self._commit_anyway(change)
@@ -230,7 +230,7 @@ class SharePartitionLeader:
         self._arm()
 
     def _commit_anyway(self, change: Change) -> None:
-        """Releases records even if the change can't be written: no request waits for the result."""
+        """Release records even if the change can't be written, because no request waits for the result."""
         try:
             self._commit(change)
         except RequestError:
@@ -265,10 +265,10 @@ class SharePartitionLeader:
                 self.give_up()
             raise _for_members(refusal) from None
 
-    # --- time, and the end
+    # --- the lock timer, and the end
 
     def _arm(self) -> None:
-        """The timer may be early, since its records were settled: looking for the next lock each time costs more."""
+        """The timer may be early, if its records are settled by now. Always searching for the next lock costs more."""
         if self._timer is not None and self._timer.when <= self._parts.clock.now() + self.limits.lock_ms:
             return
         due = self.shared.next_expiry()
@@ -279,7 +279,7 @@ class SharePartitionLeader:
             self._timer = self._parts.clock.at(due, self._expire)
 
     def give_up(self) -> None:
-        """Ends its use: another node leads, or the state was initialized again."""
+        """Drop this instance: the leader has moved, or the state was initialized again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -297,7 +297,7 @@ def _state(number: int) -> RecordState:
 
 
 def _minus(acquired: AcquiredRecords, gone: Sequence[tuple[int, int]]) -> list[AcquiredRecords]:
-    """What is left without some ascending ranges."""
+    """`acquired` without the ranges in `gone`, which ascend."""
     pieces, first = [], acquired.first
     for begin, end in gone:
         if end < first or begin > acquired.last:

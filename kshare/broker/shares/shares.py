@@ -1,7 +1,7 @@
 """All share-partitions and share sessions of a broker, by node.
 
-Decides which share-partitions are loaded: one is when it is first asked for at its leader, and is given up when the
-leader moves, its topic goes or its state was set anew. Ends sessions, and gives back what they held.
+Loads a share-partition at its first fetch from the leader. Drops it when the leader moves, the topic is deleted, or its
+state is initialized again. Closes sessions, and releases their records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Shares:
         return self._sessions.setdefault(node.id, ShareSessions())
 
     def session_for(self, owner: SessionKey, epoch: int, connection: ClientConnection) -> ShareSession:
-        """The session of a request, new or going on; raises Refusal."""
+        """The session of a request, new or existing; raises RequestError."""
         sessions = self.sessions(connection.node)
         if epoch != OPEN:
             return sessions.next_epoch(owner, epoch)
@@ -40,7 +40,7 @@ class Shares:
         return session
 
     def end(self, session: ShareSession, node: Node) -> None:
-        """Closes the session and gives back what it acquired."""
+        """Close the session and release its records."""
         if self.sessions(node).close(session):
             self._release(session.owner, session.partitions)
 
@@ -64,7 +64,7 @@ class Shares:
     def leader(
         self, group: str, topic_partition: TopicIdPartition, node: Node
     ) -> tuple[SharePartitionLeader, bool]:
-        """The share-partition, and whether it had to be loaded; raises Refusal."""
+        """The share-partition, and whether it had to be loaded; raises RequestError."""
         partition = self._parts.cluster.partition_led_by(*topic_partition, node)
         found = self._leaders.get((group, partition))
         is_cold = found is None
@@ -76,7 +76,7 @@ class Shares:
         return found, is_cold
 
     def find(self, group: str, topic_partition: TopicIdPartition, node: Node) -> SharePartitionLeader:
-        """The share-partition as it was loaded for a fetch; raises Refusal if it wasn't."""
+        """The share-partition that was loaded for a fetch; raises RequestError if it isn't loaded."""
         partition = self._parts.cluster.partition_led_by(*topic_partition, node)
         found = self._leaders.get((group, partition))
         if found is None:
@@ -87,7 +87,7 @@ class Shares:
         return self._leaders.values()
 
     def reload(self, group: str, partition: Partition) -> None:
-        """Its state was initialized again by another request."""
+        """Drop the share-partition, because another request has initialized its state."""
         found = self._leaders.get((group, partition))
         if found is not None:
             found.give_up()

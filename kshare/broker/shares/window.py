@@ -1,14 +1,14 @@
 """The in-flight window: from the share-partition's start offset (SPSO) to its end offset (SPEO).
 
-A batch that was acquired at once is one entry with one Delivery. When its records part ways it is split, and each has
-its own. Nothing here knows members' rights or limits: `share_partition` decides with what is found here.
+Records that were acquired together are one entry with one Delivery. When their states differ, the entry is split: each
+record gets its own Delivery. `share_partition` decides on members' rights and limits.
 
     start                                        end
-      |  batch, whole   | batch, split: . . . .  |  …what was never acquired
+      |  batch, whole   | batch, split: . . . .  |  never acquired
       |  [ acquired 1 ] | [ ok . ok x ok ]       |
 
-Before the start everything is settled; behind the end everything is available. Offsets between two batches (where the
-log has no records) belong to nobody and count as settled.
+Before the start, all records are settled; after the end, all are available. Offsets between two batches (where the log
+has no records) count as settled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from kshare.broker.shares.delivery import Delivery, RecordState
 
 DeliveryRun = tuple[int, int, Delivery]
-"""First offset, last offset, what holds for all of them."""
+"""First offset, last offset, and the state of all of them."""
 
 
 class InFlightBatch:
@@ -32,7 +32,7 @@ class InFlightBatch:
         self.last = last
         self.whole = whole
         self.records: list[Delivery] | None = None
-        """One each, once they differ; `whole` means nothing then."""
+        """One for each record if they differ. Then `whole` isn't used."""
 
     @property
     def size(self) -> int:
@@ -44,7 +44,7 @@ class InFlightBatch:
         return self.records
 
     def runs(self) -> Iterator[DeliveryRun]:
-        """The deliveries of the batch: one for all while it is whole, else one a record."""
+        """The deliveries of the batch: one for the whole batch, or one for each record if it is split."""
         if self.records is None:
             yield self.first, self.last, self.whole
         else:
@@ -52,7 +52,7 @@ class InFlightBatch:
                 yield offset, offset, delivery
 
     def runs_between(self, first: int, last: int) -> Iterator[DeliveryRun]:
-        """Those of the runs that have offsets from `first` to `last`."""
+        """The runs with offsets from `first` to `last`."""
         if self.records is None:
             if first <= self.last and last >= self.first:
                 yield self.first, self.last, self.whole
@@ -68,13 +68,13 @@ class Window:
         self.start = start
         """SPSO: the first offset that isn't settled."""
         self.end = start
-        """One behind the last offset in flight (SPEO is the one before)."""
+        """One after the last offset in flight (SPEO is the offset before)."""
         self.batches: list[InFlightBatch] = []
         self._firsts: list[int] = []
 
     @property
     def count(self) -> int:
-        """How many offsets the window spans, settled ones included: what the in-flight limit counts."""
+        """The number of offsets in the window, including settled ones: the in-flight limit applies to it."""
         return self.end - self.start
 
     def add(self, batch: InFlightBatch) -> None:
@@ -86,7 +86,7 @@ class Window:
         self.end = max(self.end, batch.last + 1)
 
     def between(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches that have offsets from `first` to `last`."""
+        """The batches with offsets from `first` to `last`."""
         begin = max(bisect_right(self._firsts, first) - 1, 0)
         if self.batches and self.batches[begin].last < first:
             begin += 1
@@ -101,7 +101,7 @@ class Window:
             yield from batch.runs()
 
     def next_available(self) -> int:
-        """Where the next fetch begins: the first available offset, in the window or behind it."""
+        """The start of the next fetch: the first available offset, in the window or after it."""
         for batch in self.batches:
             for first, last, delivery in batch.runs():
                 if delivery.state is RecordState.AVAILABLE and last >= self.start:
@@ -109,7 +109,7 @@ class Window:
         return self.end
 
     def settled_count(self) -> int:
-        """How many records in the window need no further delivery."""
+        """The number of records in the window that need no further delivery."""
         return sum(
             last - max(first, self.start) + 1
             for first, last, delivery in self.runs()
@@ -117,7 +117,7 @@ class Window:
         )
 
     def advance(self) -> None:
-        """Moves the start over everything that is settled, and forgets it."""
+        """Move the start past all settled records, and drop these."""
         while self.batches:
             batch = self.batches[0]
             first_open = next(
@@ -131,7 +131,7 @@ class Window:
         self.start = self.end = max(self.start, self.end)
 
     def reset(self, start: int) -> None:
-        """Clears the window and starts at this offset."""
+        """Clear the window and start at this offset."""
         self.start = self.end = start
         self.batches.clear()
         self._firsts.clear()

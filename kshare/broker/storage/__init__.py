@@ -1,1 +1,1 @@
-"""A data folder: what survives the broker's end, however sudden. Without one, everything is in memory."""
+"""A data folder, which survives the end or crash of the broker. Without one, everything is in memory."""

@@ -1,7 +1,7 @@
 """The data folder: a snapshot of the metadata, a journal of committed offsets, and one file per log.
 
-Decides when what is written. Batches are in their file before the append returns; everything else before the next
-answer leaves, for which the server calls `flush`. So what a client was told is kept, whenever the broker is killed.
+Decides what is written when. Batches are written before the append returns, everything else before the next response is
+sent: the server calls `flush`. So whatever was confirmed to a client survives a crash of the broker.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kshare.broker.storage.snapshot import UnreadableFolder, from_json, to_json
 
 try:
     import fcntl
-except ImportError:  # Windows locks what is open by itself
+except ImportError:  # Windows locks open files itself
     fcntl = None  # type: ignore[assignment]
 
 _DEAD_BYTES = 1024 * 1024
-"""So much may be in a log's file that was deleted from the log, beside as much as is in the log."""
+"""A log's file is rewritten when its deleted batches are this much larger than the log."""
 
 
 class DataFolder:
-    """One broker at a time may have it."""
+    """The data folder. A lock ensures that only one broker uses it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class DataFolder:
         self._broker: Broker | None = None
 
     def attach(self, broker: Broker) -> None:
-        """Gives a fresh broker what the folder holds, and keeps whatever it does from now on."""
+        """Restore the folder's contents into a new broker, and store all changes from now on."""
         try:
             self._restore(broker)
         except BaseException:
@@ -81,7 +81,7 @@ class DataFolder:
         self._is_dirty = True
 
     def flush(self) -> None:
-        """Writes what has changed and isn't written yet."""
+        """Write all changes that aren't written yet."""
         if self._journal is not None:
             self._journal.flush()
         if self._is_dirty and self._broker is not None:
@@ -119,7 +119,7 @@ class DataFolder:
         self._mark()
         log = partition.log
         if file.size > 2 * log.size + _DEAD_BYTES:
-            # The new start must be known before the batches go: of an empty file alone nobody could tell the end.
+            # Store the new start offset first: an empty file doesn't show where the log ends.
             self.flush()
             file.rewrite(log.batches_from(log.start_offset))
 
@@ -130,14 +130,14 @@ class DataFolder:
     # --- offsets
 
     def _restore_offsets(self, broker: Broker) -> None:
-        """Reads the journal and begins a new one that holds what is left."""
+        """Read the journal, and replace it with one that has only current offsets."""
         path = self._path / "offsets.jsonl"
         offsets = broker.classic_groups.offsets
         for line in path.read_bytes().splitlines() if path.exists() else []:
             try:
                 group, topic, index, *rest = json.loads(line)
             except ValueError:
-                break  # the last line, cut in the middle
+                break  # the last line is incomplete
             if rest:
                 offsets.commit(group, (topic, index), CommittedOffset(*rest))
             else:
@@ -159,7 +159,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads(path.read_bytes())
     except ValueError as problem:
-        raise UnreadableFolder(f"{path.name} is broken: {problem}") from None
+        raise UnreadableFolder(f"{path.name} is not valid JSON: {problem}") from None
     return state
 
 
@@ -171,7 +171,7 @@ def _line(group: str, partition: TopicPartition, offset: CommittedOffset | None)
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """The file has the old content or the new, at any moment."""
+    """Replace a file atomically: it always has either the old or the new content."""
     beside = path.with_name(path.name + ".new")
     beside.write_bytes(content)
     beside.replace(path)

@@ -1,7 +1,7 @@
 """The file of one partition's log: its batches in wire format, one after the other.
 
-Decides where a file that was cut in the middle of a write ends: behind the last whole batch whose checksum is right.
-The operating system is trusted to keep what was written; only its own end could lose it.
+If the last write is incomplete, the file is truncated after the last whole batch with a correct checksum. Writes aren't
+synced: they survive a crash of the broker, not one of the operating system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kshare.protocol.records import Batch, read_batches
 
 
 class LogFile:
-    """Opened when it is first written to."""
+    """A log file. It is opened at the first write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,7 +26,7 @@ class LogFile:
         self.size = 0
 
     def restore(self) -> Iterator[StoredBatch]:
-        """What the file holds. What is behind the last good batch is cut off when the iteration ends."""
+        """The batches in the file. When the iteration ends, the file is truncated after the last valid batch."""
         if not self.path.exists():
             return
         data = self.path.read_bytes()
@@ -44,7 +44,7 @@ class LogFile:
         self.size = good
 
     def append(self, batch: StoredBatch) -> None:
-        """All of the batch is in the file afterwards, or, after an OSError, nothing of it."""
+        """Write a batch. After an OSError, nothing of it is in the file."""
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         view = memoryview(batch.data)
@@ -57,7 +57,7 @@ class LogFile:
         self.size += batch.size
 
     def rewrite(self, batches: Iterator[StoredBatch]) -> None:
-        """Leaves only these batches: written beside it and put in its place."""
+        """Replace the file atomically with one that has only these batches."""
         self.close()
         beside = self.path.with_suffix(".new")
         with beside.open("wb") as out:
@@ -77,7 +77,7 @@ class LogFile:
 
 
 def stored_batch(batch: Batch) -> StoredBatch:
-    """A batch read back, as the log keeps it."""
+    """Convert a batch that was read from a file."""
     return StoredBatch(
         batch.base_offset,
         batch.last_offset,

@@ -1,7 +1,7 @@
-"""Converts the broker's metadata to JSON and back: topics, configs, producers, transactions. No files.
+"""Converts the broker's metadata to JSON and back: topics, configs, producers, transactions. Does no file IO.
 
-Committed offsets and records aren't in it: they change too often, and have files of their own. Offsets that wait for
-a transaction to end are.
+Records and committed offsets aren't included: they change too often, and have their own files. Offsets that wait for
+the end of a transaction are included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class UnreadableFolder(Exception):
-    """The folder holds what this version of the broker can't read."""
+    """This version of the broker can't read the data folder, or another broker uses it."""
 
 
 def to_json(broker: Broker) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def to_json(broker: Broker) -> dict[str, Any]:
 
 
 def from_json(broker: Broker, state: dict[str, Any]) -> None:
-    """Puts everything back into a fresh broker. Every leader's epoch rises: it has been away."""
+    """Restore a new broker. All leader epochs increase, as after any restart of a leader."""
     if state.get("format") != FORMAT:
-        raise UnreadableFolder(f"its format is {state.get('format')}, this broker reads {FORMAT}")
+        raise UnreadableFolder(f"its format is {state.get('format')}, but this broker supports {FORMAT}")
     broker.cluster.cluster_id = state["cluster_id"]
     for each in state["configs"]:
         resource = Resource[each["of"]]
@@ -55,7 +55,7 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
     for kept in state["topics"]:
         partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in kept["partitions"]]
         broker.cluster.restore_topic(kept["name"], bytes.fromhex(kept["id"]), partitions)
-    for rule in state.get("rules", []):  # folders of before there were any
+    for rule in state.get("rules", []):  # missing in folders of older versions
         broker.authorizer.rules[AclRule(*rule)] = None
     broker.transactions.next_producer_id = state["next_producer_id"]
     for producer_id, group, topic, index, *offset in state["pending_offsets"]:
