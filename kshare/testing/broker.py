@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from kshare.broker.broker import Broker as RecordState
+from kshare.broker import broker as embedded
 from kshare.broker.cluster import Node, Partition, Topic
 from kshare.broker.cluster_server import ClusterServer, run
 from kshare.broker.faults import Faults
@@ -68,7 +68,7 @@ class Broker:
             **common_settings(config.min_lock_ms, config.auto_create_topics),
         }
         try:
-            self.state = RecordState(
+            self.state = embedded.Broker(
                 nodes=config.nodes, clock=config.clock, settings=chosen, release=config.release
             )
             """The broker's internal state. It belongs to another thread: access it only inside `call`."""
