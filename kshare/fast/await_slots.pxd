@@ -46,8 +46,8 @@ cdef extern from *:
     ctypedef PyObject* (*iternextfunc)(PyObject*)
     PySendResult PyIter_Send(object, PyObject*, PyObject**) except PYGEN_ERROR
     # Raises StopIteration, and returns what to pass as `stop` the next time: the exception, which is raised again if
-    # nothing else refers to it then. `await` adds nothing to it. A caller of `next` adds a traceback, which keeps frames
-    # alive: then False is returned, and from then on every exception is new and isn't kept.
+    # nothing else refers to it then. `await` adds nothing to it. A caller of `next` adds a traceback, which keeps
+    # frames alive: then False is returned, and from then on every exception is new and isn't kept.
     object kshare_raise(object stop, object record)
     void kshare_put(object kind, sendfunc send, iternextfunc next)
 
