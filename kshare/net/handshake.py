@@ -130,7 +130,7 @@ class _Attempt:
 class _Reauthentication:
     """Re-authenticates on the same connection before the broker would end the session (KIP-368).
 
-    New requests wait until it is done, as the broker refuses them. Earlier requests are answered first, including
+    Other requests wait until it is done: the broker accepts none then. Earlier requests are answered first, including
     a fetch that waits for records. If the session expires in that time, the broker tolerates it as long as only SASL
     requests follow.
     """

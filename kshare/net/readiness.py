@@ -45,7 +45,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
     descriptor = stream.socket.fileno()
     try:
         context.run(loop.add_reader, descriptor, call)
-    except NotImplementedError:  # some loops can't, such as Windows' proactor loop
+    except NotImplementedError:  # some loops can't do it, such as Windows' proactor loop
         await _wait_and_call(stream, on_ready)
         return
     try:

@@ -85,7 +85,7 @@ def plain_lz4_blocks(view: memoryview, header: bytes) -> Iterator[tuple[memoryvi
     position = 0
     while position < len(view):
         if view[position : position + len(header)] != header:
-            raise ValueError("no such lz4 frame begins here")
+            raise ValueError("no lz4 frame with the same header begins here")
         position += len(header)
         while size := _uint32(view, position):
             start = position + 4

@@ -88,7 +88,7 @@ def decode_body(cls: type[MessageT], version: int, frame: Buffer, pos: int) -> M
 
 
 def is_version_refused(frame: Buffer) -> bool:
-    """Whether an ApiVersions response says that the broker doesn't know the request's version. It has version 0."""
+    """Whether an ApiVersions response says that the broker doesn't know the request's version (and is in version 0)."""
     return int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -67,7 +67,7 @@ class Proxy:
         if address not in self._ports:
             listener = self._bind_behind()
             self._ports[address] = listener.getsockname()[1]
-            assert self._tasks is not None, "somebody is connected"
+            assert self._tasks is not None, "a client is connected"
             self._tasks.start_soon(self._serve, listener, [address])
         return self._ports[address]
 

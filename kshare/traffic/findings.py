@@ -1,7 +1,7 @@
 """The linter's findings: which rule was broken, by which member, and how.
 
 `LinterRule` is the base class of all rules. A rule checks one thing and describes a violation in one sentence. It keeps
-only the state that this takes, and doesn't know what happens to its findings.
+only the state that it needs for this; the linter decides which violations are reported.
 """
 
 from __future__ import annotations
