@@ -1,7 +1,7 @@
 """Network captures: packets out of pcap and pcapng files, TCP streams out of packets, and packets into pcapng files.
 
-Pure, like `kshare.protocol`: bytes are fed in, and it neither opens files nor looks at clocks. It knows TCP and nothing
-of Kafka: who is the client of a connection that was joined in the middle is for those to say who can read what it says.
+Pure, like `kshare.protocol`: bytes are fed in, and it neither opens files nor reads clocks. It knows TCP and not Kafka:
+if a capture begins in the middle of a connection, callers have to find out which side is the client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""TCP segments in IP packets, made from nothing: what a proxy that only ever saw streams writes into a capture.
+"""Builds IP packets with TCP segments from streams: for a proxy, which never sees packets, to write a capture.
 
-Decides how such packets look: no options, a window that is always wide open, and checksums that are right, as readers
-complain otherwise.
+Decides what such packets contain: no options, always the largest window, and correct checksums, as programs that read
+captures complain otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Direction:
         self.sequence = 0
 
     def packet(self, flags: int, acknowledged: int, payload: bytes | memoryview = b"") -> bytes:
-        """The next one; `sequence` moves on behind it."""
+        """Builds the next packet and advances `sequence`."""
         segment = bytearray(_TCP.size + len(payload))
         acknowledged &= _SEQUENCES
         head = (*self._ports, self.sequence & _SEQUENCES, acknowledged, _NO_OPTIONS, flags, _WINDOW)
@@ -69,7 +69,7 @@ def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
 
 
 def _checksum(data: bytes | bytearray, rest: int) -> int:
-    """RFC 1071's sum: adding with the carry brought back is counting modulo 0xffff: quick for one long number."""
+    """RFC 1071's checksum. Adding with end-around carry is addition modulo 0xffff: fast for one long number."""
     total = (_number(data) + rest) % 0xFFFF
     return (0xFFFF - total) & 0xFFFF
 

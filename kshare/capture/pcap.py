@@ -13,7 +13,7 @@ _FILE_HEADER = 24
 _PACKET_HEADER = 16
 _LINK_AT = 20
 _LINK_MASK = 0xFFFF
-"""Above it the length of frame checksums may be noted."""
+"""The higher bits may contain the length of frame checksums."""
 
 MAGICS: dict[bytes, tuple[str, float]] = {
     b"\xd4\xc3\xb2\xa1": ("<", 1e-6),
@@ -21,11 +21,11 @@ MAGICS: dict[bytes, tuple[str, float]] = {
     b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
     b"\xa1\xb2\x3c\x4d": (">", 1e-9),
 }
-"""First bytes of a file → byte order, and what a fraction of a second is counted in."""
+"""First bytes of a file → byte order, and the unit of the fractions of a second."""
 
 
 class PcapFile:
-    """Takes packets out of the file's bytes, from wherever it stopped last."""
+    """Extracts packets from the bytes of a pcap file, which are passed in order."""
 
     def __init__(self) -> None:
         self.consumed = 0
@@ -48,7 +48,7 @@ class PcapFile:
         while at + _PACKET_HEADER <= end:
             seconds, part, size, _ = read(data, at)
             if size > MAX_PACKET_BYTES:
-                raise CaptureError(at, f"a packet of {size} bytes is announced")
+                raise CaptureError(at, f"a packet with an invalid size of {size} bytes")
             begin = at + _PACKET_HEADER
             if begin + size > end:
                 break

@@ -1,7 +1,7 @@
 """The pcapng format: blocks, some of which are packets.
 
-A section says its byte order; its interfaces say link type and resolution of time. Blocks of other kinds (names,
-statistics, keys, comments) are passed over.
+A section header contains the byte order; interface blocks contain the link type and the resolution of timestamps.
+Other blocks (names, statistics, keys, comments) are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kshare.errors import CaptureError
 from .packet import MAX_PACKET_BYTES, Packet
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
-"""Reads the same in both byte orders."""
+"""The same in both byte orders."""
 
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
@@ -35,7 +35,7 @@ class _Interface(NamedTuple):
 
 
 class PcapngFile:
-    """Takes packets out of the file's bytes, from wherever it stopped last."""
+    """Extracts packets from the bytes of a pcapng file, which are passed in order."""
 
     def __init__(self) -> None:
         self.consumed = 0
@@ -52,11 +52,11 @@ class PcapngFile:
         end = len(data)
         while at + _HEAD + _TRAILER <= end:
             kind, size = self._read_head(data, at)
-            if kind == _SECTION:  # which reads the same in both byte orders
+            if kind == _SECTION:  # the same in both byte orders
                 self._begin_section(data, at)
                 kind, size = self._read_head(data, at)
             if not _LEAST_SIZES.get(kind, _HEAD + _TRAILER) <= size <= MAX_PACKET_BYTES or size % 4:
-                raise CaptureError(at, f"a block of {size} bytes is announced")
+                raise CaptureError(at, f"a block with an invalid size of {size} bytes")
             if at + size > end:
                 break
             if kind == _INTERFACE:
@@ -69,7 +69,7 @@ class PcapngFile:
     def _begin_section(self, data: memoryview, at: int) -> None:
         order = _ORDERS.get(bytes(data[at + _HEAD : at + _HEAD + 4]))
         if order is None:
-            raise CaptureError(at, "a section without a byte order")
+            raise CaptureError(at, "a section header without a valid byte order")
         self._use(order)
         self._interfaces = []
 
@@ -100,7 +100,7 @@ class PcapngFile:
             (captured,) = struct.unpack_from(f"{self._order}I", data, at + _HEAD)
             begin = at + _HEAD + 4
         if number >= len(self._interfaces):
-            raise CaptureError(at, f"a packet of interface {number}, which was not described before")
+            raise CaptureError(at, f"a packet of interface {number}, which was not described before it")
         interface = self._interfaces[number]
         room = size - _TRAILER - (begin - at)
         if kind == _SIMPLE_PACKET:

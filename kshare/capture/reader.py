@@ -1,6 +1,6 @@
-"""Capture files → packets, whichever format they have. Fed with chunks, so a capture may be larger than the memory.
+"""Reads packets from capture files of either format, chunk by chunk, so a capture may be larger than the memory.
 
-Decides which format it is, by the first four bytes. Never decides what a packet holds.
+Recognizes the format by the first four bytes. Doesn't look into packets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Format(Protocol):
 
     @property
     def consumed(self) -> int:
-        """How many of the bytes were used up by the packets that were taken out last."""
+        """How many of the bytes were used by the packets of the last call."""
         ...
 
 
@@ -33,7 +33,7 @@ def is_capture(head: bytes | memoryview) -> bool:
 
 
 class CaptureReader:
-    """Feed it a file, take packets out."""
+    """Turns the bytes of a file into packets."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -41,7 +41,7 @@ class CaptureReader:
         self._format: _Format | None = None
 
     def feed(self, chunk: bytes) -> Iterator[Packet]:
-        """The packets that `chunk` completes; they are views of it. CaptureError for what is no capture."""
+        """Returns the packets that `chunk` completes, as views of it. Raises CaptureError if this isn't a capture."""
         data = self._rest + chunk if self._rest else chunk
         if self._format is None:
             if len(data) < _MAGIC_BYTES:
@@ -56,10 +56,10 @@ class CaptureReader:
         self._rest = data[self._format.consumed :]
 
     def finish(self) -> None:
-        """CaptureError if the file ends inside of a packet."""
+        """Raises CaptureError if the file ends in the middle of a packet."""
         if self._rest or self._format is None:
-            there = f"{len(self._rest)} bytes of it are there" if self._format else "too short to be one"
-            reason = "the capture ends inside of a packet" if self._format else "no capture"
+            there = f"{len(self._rest)} bytes of it are present" if self._format else "too short to be one"
+            reason = "the file ends in the middle of a packet" if self._format else "not a capture file"
             raise CaptureError(self._position, f"{reason}, {there}")
 
 
@@ -69,5 +69,5 @@ def _format_of(data: bytes) -> _Format:
     if data[:_MAGIC_BYTES] in pcap.MAGICS:
         return pcap.PcapFile()
     raise CaptureError(
-        0, f"no capture: it begins with {data[:_MAGIC_BYTES].hex(' ')}, neither pcap nor pcapng"
+        0, f"not a capture file: it begins with {data[:_MAGIC_BYTES].hex(' ')}, neither pcap nor pcapng"
     )

@@ -1,7 +1,6 @@
-"""Packets → TCP segments: through Ethernet, Linux's cooked headers, loopback and raw IP, VLAN tags, IPv4 and IPv6.
+"""Extracts TCP segments from packets: Ethernet, Linux's cooked headers, loopback and raw IP, VLAN tags, IPv4 and IPv6.
 
-Decides what is looked at: whole TCP segments and those that were captured in part. IP fragments are not put together;
-TCP avoids them.
+Segments may have been captured only in part. IP fragments are not reassembled; TCP avoids them.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ class Segment(NamedTuple):
     flags: int
     payload: memoryview
     missing: int
-    """Bytes behind the payload that were on the wire and not captured."""
+    """How many bytes after the payload were on the wire and not captured."""
 
 
 class UnreadPacketError(Exception):
-    """This should hold TCP, perhaps, and can't be read. The text says why, in words that packets share."""
+    """A packet may contain TCP, but can't be read. The same reason has the same text for all packets."""
 
 
 def endpoint(address: SocketAddress) -> str:
-    """As people write it."""
+    """The address as text: ip:port, with IPv6 addresses in brackets."""
     ip = ip_address(address[0])
     return f"{ip}:{address[1]}" if ip.version == 4 else f"[{ip}]:{address[1]}"
 
 
 def segment_of(packet: Packet) -> Segment | None:
-    """None for what is no TCP."""
+    """The TCP segment of a packet. None if it contains no TCP; raises UnreadPacketError if it can't be read."""
     read = _LINKS.get(packet.link)
     if read is None:
         raise UnreadPacketError(f"link type {packet.link}")
     try:
         return read(packet.data)
     except (struct.error, IndexError):
-        raise UnreadPacketError("cut off inside of headers") from None
+        raise UnreadPacketError("truncated inside the headers") from None
 
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
@@ -62,7 +61,7 @@ _MORE_FRAGMENTS_AND_OFFSET = 0x3FFF
 _MORE_FRAGMENTS_AND_OFFSET_6 = 0xFFF9
 _FAMILY_IPV4 = 2
 _FAMILIES_IPV6 = (10, 23, 24, 28, 30)
-"""Each system has its own number."""
+"""Operating systems use different numbers."""
 
 _two_bytes = struct.Struct(">H").unpack_from
 _ip4 = struct.Struct(">BxHxxHxBxx4s4s").unpack_from
@@ -97,7 +96,7 @@ def _by_number(number: int, data: memoryview, at: int) -> Segment | None:
 
 
 def _loopback(data: memoryview) -> Segment | None:
-    """The family is in the byte order of whoever captured; all families are below 256."""
+    """The address family is in the byte order of the capturing machine; all families are below 256."""
     family = data[0] | data[3]
     if family == _FAMILY_IPV4:
         return _from_ipv4(data, 4)
@@ -115,7 +114,7 @@ def _from_ipv4(data: memoryview, at: int) -> Segment | None:
         return None
     if fragment & _MORE_FRAGMENTS_AND_OFFSET:
         raise UnreadPacketError("IP fragments")
-    # A packet that the network card cuts up later has no length yet.
+    # The length is 0 in packets that the network card splits into segments later.
     end = at + total if total else len(data)
     return _from_tcp(data, at + header, end, source, target)
 
@@ -170,5 +169,5 @@ _LINKS: dict[int, Callable[[memoryview], Segment | None]] = {
     229: _raw,
     276: _cooked_2,
 }
-"""Link types by their number in captures: null, Ethernet, raw IP as some systems count it, raw IP, OpenBSD's loopback,
-Linux cooked, IPv4 alone, IPv6 alone, Linux cooked 2."""
+"""By the link type's number in captures: null, Ethernet, raw IP (two numbers that some systems use), raw IP, OpenBSD's
+loopback, Linux cooked, only IPv4, only IPv6, Linux cooked 2."""

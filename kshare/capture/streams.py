@@ -1,4 +1,4 @@
-"""TCP segments of many connections → events of each: data in order, missing bytes, the end.
+"""Turns TCP segments of many connections into events of each connection: data in order, missing bytes, its end.
 
 Decides which connection a segment belongs to. The first packet of a connection counts as its beginning, even if the
 connection is older than the capture.
@@ -13,15 +13,15 @@ from .segments import RST, SYN, Segment, SocketAddress
 from .tcp_connection import TcpConnection, TcpEvent
 
 MAX_HELD = 8 * 1024 * 1024
-"""Bytes of one direction that are kept behind a gap; then the gap counts as lost."""
+"""How many bytes after a gap are kept in one direction; beyond that, the bytes in the gap count as missing."""
 _REMEMBERED = 1024
-"""Connections that are over, and whose last packets may come once more."""
+"""How many closed connections to remember, since their last packets may be repeated."""
 
 _Key = tuple[SocketAddress, SocketAddress]
 
 
 class Streams:
-    """Segments in, events out. The memory it takes is bounded for each open connection."""
+    """Takes segments and returns events. Its memory is bounded for each open connection."""
 
     def __init__(self, most_held: int = MAX_HELD) -> None:
         self._most_held = most_held
@@ -30,7 +30,7 @@ class Streams:
         self._opened = 0
 
     def feed(self, segment: Segment, time: float) -> Iterable[TcpEvent]:
-        """What this segment completes."""
+        """Returns the events that this segment completes."""
         key = (segment.source, segment.target)
         found = self._links.get(key)
         events = None
@@ -55,7 +55,7 @@ class Streams:
                 self._remember(key, link)
 
     def finish(self, time: float) -> Iterator[TcpEvent]:
-        """The capture is at its end: whatever is still held comes out."""
+        """Call it at the end of the capture: returns the events of everything that is still held."""
         for link, side in list(self._links.values()):
             if side == 0:
                 yield from link.end(time, is_cut=True)

@@ -1,10 +1,10 @@
 """One TCP connection: puts both directions in order, and reports missing bytes.
 
-Decides how long a gap is waited for. The other side tells: while it has not acknowledged what is missing, the bytes are
-yet to come. Once it has, the capture lacks them, or shows them late, and a few packets' patience is enough.
+Decides how long to wait for the bytes in a gap. As long as the other side hasn't acknowledged them, they are still to
+come. Once it has, the capture lacks them or contains them late, and waiting for a few more packets is enough.
 
 Also decides the order between the two directions. A segment that acknowledges bytes was sent after these had arrived,
-so it is shown after them: no answer comes before its question, in whichever order packets were captured.
+so it is reported after them: no response comes before its request, in whatever order packets were captured.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from .segments import ACK, FIN, RST, SYN, Segment, endpoint
 
 _PATIENCE = 32
-"""Packets of the connection after which nobody waits for bytes any more that the other side has."""
+"""After this many packets of the connection, bytes that the other side has acknowledged count as missing."""
 _FAR = 1 << 28
-"""No window reaches as far. What lies beyond belongs to another connection of the same ports, or is damaged."""
+"""More than any window. A segment that is farther away belongs to another connection of these ports, or is damaged."""
 _PART_BYTES = 256
-"""What a part that is held takes besides its payload."""
+"""How much memory a held part takes besides its payload."""
 _HALF, _WHOLE = 1 << 31, 1 << 32
 _UNUSUAL = SYN | FIN | RST
 
 
 class TcpConnection:
-    """A connection. Its sides are 0, who was seen to send first, and 1."""
+    """A connection. Side 0 sent the first captured packet; the other side is 1."""
 
     def __init__(self, number: int, segment: Segment, most_held: int) -> None:
         self.number = number
@@ -41,7 +41,7 @@ class TcpConnection:
         self._packets = 0
 
     def name(self, side: int) -> str:
-        """Address and port, as people write them."""
+        """Address and port of a side, as text."""
         return endpoint(self._addresses[side])
 
     def is_other(self, side: int, segment: Segment) -> bool:
@@ -54,9 +54,9 @@ class TcpConnection:
         return first != _behind_syn(segment)
 
     def take_next(self, side: int, segment: Segment, time: float) -> tuple[TcpEvent, ...] | None:
-        """What `take` would say, sooner, of the usual segment: just the next one, where nothing is waited for.
+        """A faster `take` for the usual case: the segment is the next one, and nothing is held or missing.
 
-        None for any other, which is left to `take`.
+        Returns None in all other cases: then call `take`.
         """
         mine, other = self._directions[side], self._directions[1 - side]
         if (
@@ -84,7 +84,7 @@ class TcpConnection:
         return (ReceivedBytes(self, side, bytes(payload), time),)
 
     def take(self, side: int, segment: Segment, time: float) -> Iterator[TcpEvent]:
-        """What this segment completes."""
+        """Returns the events that this segment completes."""
         self._packets += 1
         mine, other = self._directions[side], self._directions[1 - side]
         sequence = _behind_syn(segment) if segment.flags & SYN else segment.sequence
@@ -106,7 +106,7 @@ class TcpConnection:
             yield from self._settle(time)
 
     def end(self, time: float, *, is_cut: bool = False) -> Iterator[TcpEvent]:
-        """Nothing more is coming: whatever is held is shown."""
+        """No segments follow: returns the events of everything that is held."""
         while not self.is_over:
             side = self._ready()
             if side is None:
@@ -119,7 +119,7 @@ class TcpConnection:
             yield from self._advance(side, time)
 
     def _settle(self, time: float) -> Iterator[TcpEvent]:
-        """Show what can be shown, and give up what was waited for too long."""
+        """Report what can be reported, and skip gaps that were waited for too long."""
         while not self.is_over:
             side = self._ready()
             if side is None:
@@ -129,7 +129,7 @@ class TcpConnection:
             yield from self._advance(side, time)
 
     def _ready(self) -> int | None:
-        """The side whose next part may be shown now: of two, whose was captured first."""
+        """The side whose next part may be reported now; if both may, the one whose part was captured first."""
         ready = []
         for side, mine in enumerate(self._directions):
             if mine.held and not mine.has_gap() and mine.held[0].after <= self._directions[1 - side].next:
@@ -137,14 +137,14 @@ class TcpConnection:
         return min(ready)[1] if ready else None
 
     def _overdue(self) -> int | None:
-        """The side whose next bytes are waited for no longer."""
+        """The side whose gap was waited for long enough."""
         for side, mine in enumerate(self._directions):
             if self._is_overdue(mine):
                 return self._in_the_way(side)
         return None
 
     def _in_the_way(self, side: int) -> int:
-        """The side whose gap holds this one up. What has no gap of its own waits for bytes of the other."""
+        """The side whose gap blocks this one: its own if it has one, otherwise the other's."""
         is_others = not self._directions[side].has_gap() and self._directions[1 - side].has_gap()
         return 1 - side if is_others else side
 
@@ -159,7 +159,7 @@ class TcpConnection:
         return self._packets - mine.doubted_since >= _PATIENCE
 
     def _advance(self, side: int, time: float) -> Iterator[TcpEvent]:
-        """Over the gap, or over the next part."""
+        """Skip the gap, or report the next part."""
         mine = self._directions[side]
         mine.doubted_since = None
         if not mine.has_gap():
@@ -198,7 +198,7 @@ class ReceivedBytes(NamedTuple):
 
 
 class MissingBytes(NamedTuple):
-    """The next bytes that `side` sent are not in the capture: so many, or 0 if there is no telling."""
+    """The next `size` bytes that `side` sent are not in the capture; 0 if their number is unknown."""
 
     link: TcpConnection
     side: int
@@ -207,19 +207,19 @@ class MissingBytes(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Nothing more comes."""
+    """The last event of a connection."""
 
     link: TcpConnection
     time: float
     is_cut: bool
-    """The capture ended, and the connection didn't."""
+    """The capture ended before the connection did."""
 
 
 TcpEvent = ReceivedBytes | MissingBytes | Closed
 
 
 class _Part(NamedTuple):
-    """What a segment brought; ordered by where in the stream it belongs."""
+    """The contents of a segment; ordered by their position in the stream."""
 
     begin: int
     serial: int
@@ -235,18 +235,18 @@ class _Part(NamedTuple):
 
 
 class _Direction:
-    """What one side sent. Positions don't wrap around as sequence numbers do."""
+    """What one side sent. Unlike sequence numbers, positions don't wrap around."""
 
     def __init__(self) -> None:
         self.first: int | None = None
-        """The sequence number with which it was begun, if it was."""
+        """The sequence number of the first byte; None if nothing was seen yet."""
         self.next = 0
         self.acknowledged = 0
         self.held: list[_Part] = []
         self.held_bytes = 0
         self.doubted_since: int | None = None
         self.doubted_at = 0
-        """The position of the gap that is doubted: another one is waited for anew."""
+        """The position of the gap that is waited for since `doubted_since`. Another gap restarts the wait."""
         self.is_over = False
 
     def begin_again(self, sequence: int) -> None:
@@ -255,13 +255,13 @@ class _Direction:
         self.held_bytes = 0
 
     def position(self, sequence: int) -> int:
-        """Of all positions with this sequence number the nearest one."""
+        """The nearest of all positions with this sequence number."""
         if self.first is None:
             self.begin_again(sequence)
         return self.next + (sequence - self.next + _HALF) % _WHOLE - _HALF
 
     def acknowledge(self, sequence: int) -> int:
-        """The other side has everything below this position, which is returned; 0 stands for the beginning."""
+        """Note that the other side has everything before this sequence number. Returns its position; 0 if unknown."""
         if sequence < 0 or self.first is None:
             return 0
         position = self.position(sequence)
@@ -271,11 +271,11 @@ class _Direction:
         return position
 
     def lacks(self) -> bool:
-        """Whether the other side has bytes that were not shown yet."""
+        """Whether the other side has acknowledged bytes that were not reported yet."""
         return self.next < self.acknowledged
 
     def has_gap(self) -> bool:
-        """Whether the next bytes are missing here."""
+        """Whether the next bytes haven't been seen here."""
         return self.held[0].begin > self.next if self.held else self.lacks()
 
     def hold(self, part: _Part) -> None:

@@ -1,7 +1,7 @@
-"""Streams → a pcapng file that Wireshark opens: connections with handshake, segments, acknowledgements and end.
+"""Writes streams as a pcapng file that Wireshark opens: connections with handshake, segments, acknowledgements and end.
 
-Decides what a reader gets to see of a connection that was never captured as packets. Never opens a file: it is given
-something that takes bytes.
+Decides how connections that were never captured as packets appear in it. Never opens a file: it calls a function that
+takes bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _RAW_IP = 101
 _USER_APPLICATION, _INTERFACE_NAME, _RESOLUTION = 4, 2, 9
 _NANOSECONDS = 9
 _MOST_PAYLOAD = 32_768
-"""With headers far below the 65,535 bytes of an IP packet."""
+"""With headers, this stays far below an IP packet's limit of 65,535 bytes."""
 
 
 class CaptureWriter:
-    """Write a capture. What a call makes is handed over at once, in whole blocks: the file can be read at any time."""
+    """Writes a capture. Each call writes whole blocks at once, so the file can be read at any time."""
 
     def __init__(self, write: Callable[[bytes], object], *, interface: str = "kshare") -> None:
         self._write = write
@@ -35,11 +35,11 @@ class CaptureWriter:
         write(_block(_INTERFACE, struct.pack("<HHI", _RAW_IP, 0, 0) + options + _option(0, b"")))
 
     def connect(self, client: Endpoint, server: Endpoint, time: float) -> WrittenConnection:
-        """A connection that begins now. `time` is in seconds since the Unix epoch, here and everywhere."""
+        """Begins a connection. All times are in seconds since the Unix epoch."""
         return WrittenConnection(self.packets, client, server, time)
 
     def packets(self, packets: list[bytes], time: float) -> None:
-        """IP packets that were seen at that time."""
+        """Writes IP packets with this time."""
         nanoseconds = round(time * 1e6) * 1000
         blocks = []
         for packet in packets:
@@ -50,7 +50,7 @@ class CaptureWriter:
 
 
 class WrittenConnection:
-    """One TCP connection of a capture: say what passes over it, in the order in which it passes."""
+    """One TCP connection of a capture. Call its methods in the order in which things happened."""
 
     def __init__(
         self, write: Callable[[list[bytes], float], None], client: Endpoint, server: Endpoint, time: float
@@ -81,7 +81,7 @@ class WrittenConnection:
         self._write(closing, time)
 
     def abort(self, time: float, *, by_client: bool = True) -> None:
-        """The connection is reset."""
+        """Resets the connection."""
         first, second = (self._client, self._server) if by_client else (self._server, self._client)
         self._write([first.packet(RST | ACK, second.sequence)], time)
 

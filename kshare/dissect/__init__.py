@@ -1,7 +1,7 @@
-"""The second opinion: bytes become named spans, from the same schemas and with none of the codecs' code.
+"""The dissector: divides bytes into named spans. Uses the same schemas as the codecs, but none of their code.
 
-Every byte of a frame, headers and record batches included, belongs to exactly one leaf of a tree of spans. Broken
-frames are shown up to the break, with the reason.
+Every byte of a frame, including headers and record batches, belongs to exactly one leaf of a tree of spans. Malformed
+frames are shown up to the error, with the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Record batches (magic 2) as constructs: every field of every batch and record is a span.
 
-Decides how far a broken blob can be shown: a batch that breaks leaves its own rest unread, not the next one's.
-Checksums are recomputed here; a wrong one is a problem, and reading goes on. Formats older than magic 2 are named
-and left opaque.
+Decides how much of malformed data can be shown: a malformed batch leaves its own rest unread, not the next batch.
+Checksums are recomputed here; a wrong one is reported as a problem, and reading continues. Formats older than magic 2
+are named but not decoded.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .record import BatchBase, read_record
 from .span_reader import BreakError, SpanReader, amount
 from .spans import ByteSpan, Dissection
 
-_PREFIX = 12  # base offset and length: what comes before the bytes that the length counts
+_PREFIX = 12  # base offset and length: the bytes before those that the length counts
 _MAGIC_AT = 16
-_CHECKED_FROM = 21  # the attributes: the checksum covers all from there
+_CHECKED_FROM = 21  # the attributes: the checksum covers everything from there
 _COMPRESSION = 7
 _APPEND_TIME = 8
 _CONTROL = 32
@@ -36,7 +36,7 @@ def _named(name: str, type_name: str, about: str, explain: value_notes.Explain |
 _BASE_OFFSET = _named("baseOffset", "int64", "Offset of the first record, before any compaction.")
 _BATCH_LENGTH = _named("batchLength", "int32", "Bytes of the batch after this field.")
 _LEADER_EPOCH = _named("partitionLeaderEpoch", "int32", "Epoch of the leader that appended the batch.")
-_MAGIC = _named("magic", "int8", "Format of the batch; 2 is the only one that share groups deal in.")
+_MAGIC = _named("magic", "int8", "Format of the batch; share groups only support 2.")
 _CRC = _named("crc", "uint32", "CRC-32C of everything from the attributes on.")
 _ATTRIBUTES = _named(
     "attributes",
@@ -45,7 +45,9 @@ _ATTRIBUTES = _named(
     value_notes.batch_attributes,
 )
 _LAST_OFFSET_DELTA = _named("lastOffsetDelta", "int32", "Offset of the last record, from the base offset.")
-_BASE_TIMESTAMP = _named("baseTimestamp", "int64", "What records' timestamps count from.", value_notes.moment)
+_BASE_TIMESTAMP = _named(
+    "baseTimestamp", "int64", "The records' timestamp deltas are relative to it.", value_notes.moment
+)
 _MAX_TIMESTAMP = _named("maxTimestamp", "int64", "The latest timestamp in the batch.", value_notes.moment)
 _PRODUCER = [
     _named("producerId", "int64", "Idempotent or transactional producer; -1 if neither."),
@@ -56,7 +58,7 @@ _RECORD_COUNT = _named("recordCount", "int32", "Records in the batch.")
 
 
 class RecordsField(Construct):  # type: ignore[misc]
-    """A schema's `records`: a length and batches, which are only looked into if the context's `records` says so."""
+    """A schema's `records`: a length and batches. Batches are only read if the context's `records` is true."""
 
     def __init__(self, length: Length, about: str = "") -> None:
         super().__init__()
@@ -71,7 +73,7 @@ class RecordsField(Construct):  # type: ignore[misc]
             there = min(size, reader.left)
             read_batches(reader, context, path, start + there)
             if there < size:
-                raise BreakError(path, reader.position, f"{size} bytes of records announced, {there} there")
+                raise BreakError(path, reader.position, f"{size} bytes of records announced, {there} present")
         elif size:
             reader.take(size, path)
             reader.mark(path, "records", start, reader.data[start : reader.position], "", self.about)
@@ -79,7 +81,7 @@ class RecordsField(Construct):  # type: ignore[misc]
 
 
 def read_batches(reader: SpanReader, context: Any, path: str, end: int) -> None:
-    """Batches up to `end`. A break inside a batch ends that batch; one in its length ends them all, up to `end`."""
+    """Reads batches up to `end`. An error inside a batch ends that batch; one in its length ends reading."""
     outer, reader.end = reader.end, end
     depth = len(reader.open_spans)
     number = 0
@@ -93,7 +95,7 @@ def read_batches(reader: SpanReader, context: Any, path: str, end: int) -> None:
 
 
 def _batch(reader: SpanReader, context: Any, path: str) -> None:
-    """One batch, or what there is of it: brokers cut the last batch of an answer where the fetch size ends."""
+    """Reads one batch, complete or not: brokers cut off the last batch of a response at the fetch size."""
     span = reader.open(path, "record batch")
     start, end = reader.position, reader.end
     announced = int.from_bytes(reader.data[start + 8 : start + _PREFIX], "big", signed=True)
@@ -109,7 +111,7 @@ def _batch(reader: SpanReader, context: Any, path: str) -> None:
 
 
 def _partial_batch(reader: SpanReader, context: Any, path: str) -> None:
-    """All fields that came. That bytes are missing is no problem; other things that break here are."""
+    """Reads the fields that are present. Missing bytes aren't reported as a problem; other errors are."""
     start, end, depth = reader.position, reader.end, len(reader.open_spans)
     shortage, reader.shortage = reader.shortage, "the batch is cut off"
     try:
@@ -131,7 +133,7 @@ def _whole_batch(reader: SpanReader, context: Any, path: str, end: int) -> None:
         _BASE_OFFSET._parsereport(reader, context, path)
         _BATCH_LENGTH._parsereport(reader, context, path)
         rest = reader.skip_rest(f"{path}.messages", "message set", end)
-        reader.add_problem(rest, f"magic {magic}: an old format, from before record batches, not looked into")
+        reader.add_problem(rest, f"magic {magic}: an old format, from before record batches, not decoded")
         return
     if end < start + _PREFIX:
         raise BreakError(f"{path}.batchLength", start + 8, f"a length of {end - start - _PREFIX}")
@@ -140,9 +142,9 @@ def _whole_batch(reader: SpanReader, context: Any, path: str, end: int) -> None:
     try:
         _contents(reader, context, path, start, is_whole=True)
         if reader.left:
-            raise BreakError(path, reader.position, f"{amount(reader.left, 'byte')} behind the last record")
+            raise BreakError(path, reader.position, f"{amount(reader.left, 'byte')} after the last record")
     except BreakError as broken:
-        # Where the next batch starts is known all the same.
+        # The start of the next batch is known anyway.
         reader.give_up(depth, broken, f"{path}.unread", end)
 
 
@@ -197,7 +199,7 @@ def _records(reader: SpanReader, context: Any, path: str, count: int, base: Batc
 def _inflate(
     reader: SpanReader, context: Any, packed: ByteSpan, codec: int, count: int, base: BatchBase
 ) -> None:
-    """Decompressed records are a buffer of their own, hung on the span of the compressed bytes."""
+    """Decompresses records into a separate buffer, and attaches its dissection to the span of the compressed bytes."""
     try:
         plain = decompress(codec, packed.raw)
     except DecodeError as error:
@@ -209,7 +211,7 @@ def _inflate(
         _records(inner, context, packed.path, count, base)
         if inner.left:
             raise BreakError(
-                packed.path, inner.position, f"{amount(inner.left, 'byte')} behind the last record"
+                packed.path, inner.position, f"{amount(inner.left, 'byte')} after the last record"
             )
     except BreakError as broken:
         packed.inflated.error = broken.problem

@@ -1,8 +1,8 @@
-"""Kafka's ways of writing values, as constructs that leave a span for every byte they read.
+"""Kafka's encodings of values, as constructs that record a span for every byte they read.
 
-Decides how lengths, nulls, varints, tags and texts are written; the schemas' tables decide where they stand.
-construct hands each parser a path and never looks at it: here it is the path of the value being read.
-What is read is kept as spans alone, so containers are skipped: they would hold every value a second time.
+Decides how lengths, nulls, varints, tags and texts are encoded; the schemas' tables decide where they occur.
+construct passes each parser a path and ignores it: here it is the path of the value being read.
+Values are kept only in spans. construct's containers aren't used, as they would hold every value a second time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SpanConstruct(Subconstruct):  # type: ignore[misc]
 
 
 class Named(Subconstruct):  # type: ignore[misc]
-    """A field: what it holds has the field's name in its path."""
+    """A field: adds its name to the path of its value."""
 
     def __init__(self, name: str, subcon: Construct) -> None:
         super().__init__(subcon)
@@ -59,7 +59,7 @@ class KafkaUuid(Adapter):  # type: ignore[misc]
 
 
 class Varint(Construct):  # type: ignore[misc]
-    """Seven bits a byte, lowest first; zigzag when signed."""
+    """Seven bits per byte, lowest first; zigzag if signed."""
 
     def __init__(self, bits: int, signed: bool) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ VARLONG = Varint(64, signed=True)
 
 
 class Length(Subconstruct):  # type: ignore[misc]
-    """How much follows; None for null. The compact form stores one more, and 0 for null."""
+    """A length or count; None for null. The compact form stores the value plus one, and 0 for null."""
 
     def __init__(
         self, subcon: Construct, *, is_compact: bool, is_nullable: bool, kind: str = "length"
@@ -131,12 +131,12 @@ class Length(Subconstruct):  # type: ignore[misc]
         if value >= 0:
             return value
         if not self.is_nullable:
-            reader.add_problem(span, "null, which this field can't be")
+            reader.add_problem(span, "null, but this field isn't nullable")
         return None
 
 
 class SizedBytes(Construct):  # type: ignore[misc]
-    """A length and as many bytes."""
+    """A length, and this many bytes."""
 
     kind = "bytes"
 
@@ -159,7 +159,7 @@ class SizedBytes(Construct):  # type: ignore[misc]
 
 
 class Text(SizedBytes):
-    """UTF-8. Bytes that aren't are shown escaped, and complained about."""
+    """UTF-8. Invalid bytes are shown escaped, and reported as a problem."""
 
     kind = "string"
 
@@ -175,7 +175,7 @@ class Text(SizedBytes):
 
 
 class Fields(Construct):  # type: ignore[misc]
-    """A struct: its fields one after the other, all in one span. `tags` come last, in flexible versions."""
+    """A struct: its fields in order, in one span. In flexible versions `tags` come last."""
 
     def __init__(self, kind: str, fields: list[Construct], tags: Construct | None, about: str = "") -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class Fields(Construct):  # type: ignore[misc]
 
 
 class NullableFields(Fields):
-    """A struct behind a byte that says whether it is there."""
+    """A struct after a byte that says whether it is present."""
 
     presence = SpanConstruct(
         INTEGERS["int8"], "presence", explain=lambda marker: "null" if marker < 0 else "there"
@@ -206,7 +206,7 @@ class NullableFields(Fields):
 
 
 class Array(Subconstruct):  # type: ignore[misc]
-    """An array: a count and as many items. Its value is the count."""
+    """An array: a count, and this many items. Its value is the count."""
 
     def __init__(self, kind: str, count: Length, subcon: Construct, about: str = "") -> None:
         super().__init__(subcon)
@@ -225,9 +225,9 @@ class Array(Subconstruct):  # type: ignore[misc]
 
 
 def expect_items(reader: SpanReader, path: str, count: int) -> None:
-    """Each item takes a byte at least, so a count beyond the bytes that are left needs no further look.
+    """Fails if the count is larger than the number of bytes left, since each item takes at least one byte.
 
-    Unless bytes are known to be missing: then what is there is read as far as it goes.
+    If bytes are known to be missing it doesn't fail, so that the present items are read.
     """
     if count > reader.left and not reader.shortage:
         reason = f"{amount(count, 'item')} announced, {amount(reader.left, 'byte')} left"
@@ -235,7 +235,7 @@ def expect_items(reader: SpanReader, path: str, count: int) -> None:
 
 
 class Tags(Construct):  # type: ignore[misc]
-    """The tagged fields at a struct's end. Known ones have the path that any other field would have."""
+    """The tagged fields at a struct's end. Known ones have the same path as if they weren't tagged."""
 
     def __init__(self, known: dict[int, Construct]) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ class Tags(Construct):  # type: ignore[misc]
     def within(
         self, reader: SpanReader, context: Any, path: str, tag: str, size: int, known: Construct
     ) -> None:
-        """A known field must take exactly the bytes that its tag announces."""
+        """Reads a known field, which must take exactly as many bytes as its tag's size."""
         if size > reader.left:
             raise reader.short_of(size, f"{tag}.content", reader.position)
         outer, reader.end = reader.end, reader.position + size

@@ -1,7 +1,7 @@
 """Entry points of the dissector: bytes in, a `Dissection` out. Malformed bytes never raise; they are reported in it.
 
-Decides which header a frame has, and which message stands behind it. What the caller says itself (a message's name, an
-API key to answer) must exist: a KeyError otherwise.
+Decides which header a frame has, and which message follows it. If a message name or API key that the caller passes
+doesn't exist, KeyError is raised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIZE = Named("size", SpanConstruct(INTEGERS["int32"], "size", "Bytes of the fra
 
 
 def dissect_request(frame: Buffer, *, is_sized: bool = True, records: bool = True) -> Dissection:
-    """A request, which names its API and version itself. Without `records`, blobs of records stay one span."""
+    """Dissects a request, whose header names API and version. Without `records`, record batches stay one span."""
     reading = _Reading(frame, "request", records=records)
     return reading.run(lambda: _request(reading, is_sized))
 
@@ -37,23 +37,23 @@ def dissect_request(frame: Buffer, *, is_sized: bool = True, records: bool = Tru
 def dissect_response(
     frame: Buffer, api_key: int, version: int, *, is_sized: bool = True, records: bool = True
 ) -> Dissection:
-    """The response to a request of that API and version."""
+    """Dissects the response to a request of that API and version."""
     table = message(index.RESPONSES[api_key])
     reading = _Reading(frame, "response", records=records)
     return reading.run(lambda: _response(reading, table, version, is_sized))
 
 
 def dissect_message(name: str, version: int, data: Buffer, *, records: bool = True) -> Dissection:
-    """The body of a message alone, without size, header or version."""
+    """Dissects only the body of a message, without size, header or version."""
     table = message(name)
     reading = _Reading(data, "message", records=records)
     return reading.run(lambda: reading.body(table, version, "version"))
 
 
 def dissect_versioned(name: str, data: Buffer) -> Dissection:
-    """Keys and values of coordinator records, and consumer protocol data: a number of 16 bits comes first.
+    """Dissects keys and values of coordinator records, and consumer protocol data: they begin with a 16-bit number.
 
-    In a key it is the type of the record; elsewhere the version of what follows.
+    In a key it is the record type; elsewhere it is the version of the rest.
     """
     table = message(name)
     reading = _Reading(data, "message", records=True)
@@ -61,13 +61,13 @@ def dissect_versioned(name: str, data: Buffer) -> Dissection:
 
 
 def dissect_records(data: Buffer) -> Dissection:
-    """Record batches one after the other, as in a `records` field or a log segment: `records[0].baseOffset` ..."""
+    """Dissects consecutive record batches, as in a `records` field or a log segment: `records[0].baseOffset` ..."""
     reading = _Reading(data, "records", records=True)
     return reading.run(lambda: read_batches(reading.reader, reading.context, "records", reading.reader.end))
 
 
 class _Reading:
-    """One dissection under way."""
+    """A dissection in progress."""
 
     def __init__(self, data: Buffer, kind: str, *, records: bool) -> None:
         self.reader = SpanReader(memoryview(data).cast("B"), root_kind=kind)
@@ -81,14 +81,14 @@ class _Reading:
             if reader.position < len(reader.data):
                 self.result.has_surplus = True
                 surplus = amount(len(reader.data) - reader.position, "byte")
-                raise BreakError("unread", reader.position, f"{surplus} behind the end")
+                raise BreakError("unread", reader.position, f"{surplus} after the end")
         except BreakError as broken:
             reader.give_up(1, broken, "unread", len(reader.data))
             self.result.error = broken.problem
         return self.result
 
     def refusal(self, path: str, reason: str) -> BreakError:
-        """Reading stops here for what was read before, at `path`."""
+        """The error for stopping here because of a value that was read before, at `path`."""
         span = self.result.find(path)
         return BreakError(path, span.offset if span else self.reader.position, reason)
 
@@ -101,11 +101,11 @@ class _Reading:
         if size < 0:
             raise BreakError("size", 0, f"a size of {size}")
         if size > there:
-            self.reader.shortage = f"the frame announces {size} bytes, {there} came"
+            self.reader.shortage = f"the frame's size is {size} bytes, {there} arrived"
         self.reader.end = self.reader.position + min(size, there)
 
     def end_of_frame(self) -> None:
-        """Complete as a message, though the frame announced more."""
+        """Fails if the message is complete, but the frame's size is larger."""
         if self.reader.shortage and not self.reader.left:
             raise BreakError("size", 0, self.reader.shortage)
 
@@ -140,7 +140,7 @@ def _request(reading: _Reading, is_sized: bool) -> None:
     api_key, version = (int.from_bytes(peek[i : i + 2], "big", signed=True) for i in (0, 2))
     name = index.REQUESTS.get(api_key)
     table = message(name) if name else None
-    # Versions to come will be flexible too, if any has been.
+    # If any version is flexible, future ones will be, too.
     is_flexible = table is not None and table.flexible[0] <= min(version, table.flexible[1])
     reading.header("RequestHeader", request_header_version(api_key, version, is_flexible))
     if table is None:
@@ -160,7 +160,7 @@ def _response(reading: _Reading, table: Message, version: int, is_sized: bool) -
     reading.header("ResponseHeader", response_header_version(api_key, is_flexible))
     reader = reading.reader
     if api_key == API_VERSIONS:
-        # To a version that it doesn't know, a broker answers in version 0.
+        # If a broker doesn't know the request's version, it responds in version 0.
         error = int.from_bytes(reader.data[reader.position : reader.position + 2], "big")
         version = 0 if error == _UNSUPPORTED_VERSION else version
     reading.body(table, version, "version")
@@ -170,7 +170,7 @@ def _response(reading: _Reading, table: Message, version: int, is_sized: bool) -
 def _versioned(reading: _Reading, table: Message) -> None:
     is_key = table.kind == "coordinator-key"
     name = "type" if is_key else "version"
-    about = "Which kind of record this is the key of." if is_key else "Version of what follows."
+    about = "The type of the record that this is the key of." if is_key else "Version of the rest."
     number = reading.parse(
         Named(name, SpanConstruct(INTEGERS["int16"], "int16", about, explain(name, "int16")))
     )

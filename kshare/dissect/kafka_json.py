@@ -1,7 +1,7 @@
 """A dissected message in the JSON form of Kafka's own converters.
 
-Decides what the form leaves out: framing, unknown tags, tagged fields that hold their default. What a break kept from
-being read is left out as well.
+Decides what the form leaves out: framing, unknown tags, tagged fields with their default value. Fields that couldn't be
+read because of an error are left out, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ZEROS = {"bool": False, "float64": 0.0, "string": "", "bytes": "", "uuid": "A" 
 
 
 def dissection_json(dissection: Dissection) -> dict[str, Any]:
-    """The body's fields by name; empty when reading broke before the body, or there is none."""
+    """The body's fields by name; empty if reading failed before the body, or there is no body."""
     if dissection.body is None or dissection.version is None or not dissection.message:
         return {}
     table = message(dissection.message)
@@ -37,11 +37,11 @@ def _struct(fields: tuple[Field, ...], version: int, span: ByteSpan) -> dict[str
 
 
 def _fields_of(span: ByteSpan) -> list[ByteSpan]:
-    """The parts of a struct, with the known tagged fields lifted out of its tags."""
+    """The parts of a struct, with the known tagged fields in place of its tags."""
     fields = []
     for part in span.parts:
         if part.kind == "tags":
-            # behind a tag's number and size, which a field might be called as well
+            # Skip each tag's number and size: fields may have the same names.
             fields += [inner for tag in part.parts for inner in tag.parts[2:]]
         else:
             fields.append(part)
@@ -49,7 +49,7 @@ def _fields_of(span: ByteSpan) -> list[ByteSpan]:
 
 
 def _is_shown(span: ByteSpan) -> bool:
-    """What was read only in part is shown if its parts can be: structs and arrays."""
+    """Incomplete structs and arrays are shown if they have parts to show."""
     return span.is_complete or any(part.kind not in ("count", "length", "presence") for part in span.parts)
 
 
@@ -77,7 +77,7 @@ def _single(field: Field, version: int, span: ByteSpan) -> Any:
 
 
 def _default(field: Field, version: int) -> Any:
-    """What the converters compare with. A struct's default is null if it can be, else its fields' defaults."""
+    """The default that Kafka's converters compare with. A struct's is null if it is nullable, else its fields' ones."""
     if field.default is not Default.ZERO:
         return field.default
     if field.type.startswith("[]"):

@@ -1,6 +1,6 @@
-"""Tables → constructs: the layout of one message in one version, built when first asked for.
+"""Builds the layout of one message in one version: constructs from the generated tables. Layouts are cached.
 
-Decides which fields a version has and how each is written there. Never reads bytes.
+Decides which fields a version has and how each is encoded in it. Never reads bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records in a batch, as constructs: lengths, deltas, key, value and headers are spans.
 
-Decides how one record is read, and what a control record's key says. Never looks beyond the bytes its length gives it.
+Decides how one record is read, and how the key of a control record is divided. Never reads beyond a record's length.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .span_reader import BreakError, SpanReader, amount
 
 @dataclass(frozen=True, slots=True)
 class BatchBase:
-    """What a batch's records count from."""
+    """The values of a batch that its records' deltas are relative to."""
 
     offset: int
     timestamp: int
-    append_time: int | None  # where the broker's clock rules, all records have this time
+    append_time: int | None  # with LogAppendTime, the timestamp of all records
     is_control: bool
 
 
@@ -50,18 +50,19 @@ _HEADERS = Named(
         "[]record header",
         _size(is_nullable=False, kind="count"),
         Fields("record header", [_HEADER_KEY, _HEADER_VALUE], None),
-        "Names and values beside the record's value.",
+        "Names and values in addition to key and value.",
     ),
 )
 
 
 class _ControlKey(SizedBytes):
-    """The key of a control record says what is controlled."""
+    """The key of a control record contains its type."""
 
     kind = "control record key"
     version = Named("version", SpanConstruct(INTEGERS["int16"], "int16", "Version of the control record."))
     type = Named(
-        "type", SpanConstruct(INTEGERS["int16"], "int16", "What is controlled.", value_notes.control_type)
+        "type",
+        SpanConstruct(INTEGERS["int16"], "int16", "Type of the control record.", value_notes.control_type),
     )
 
     def content(self, reader: SpanReader, context: Any, path: str, size: int) -> object:
@@ -73,7 +74,7 @@ class _ControlKey(SizedBytes):
         return reader.data[start:end]
 
 
-_CONTROL_KEY = Named("key", _ControlKey(_size(), "What the control record is about."))
+_CONTROL_KEY = Named("key", _ControlKey(_size(), "Version and type of the control record."))
 
 
 def read_record(reader: SpanReader, context: Any, path: str, base: BatchBase) -> None:
@@ -94,7 +95,7 @@ def read_record(reader: SpanReader, context: Any, path: str, base: BatchBase) ->
         raise BreakError(
             path,
             reader.position,
-            f"{amount(reader.left, 'byte')} behind the headers, inside the record's {size}",
+            f"{amount(reader.left, 'byte')} after the headers, inside the record's {size}",
         )
     if missing > 0:
         reason = f"{size} bytes announced, {missing} of them missing"

@@ -1,6 +1,6 @@
-"""A cursor over a buffer that hands out bytes without copying and records the span of each read.
+"""A cursor over a buffer that returns bytes without copying, and records the span of each read.
 
-Decides where reading must stop. Never decides what bytes mean.
+Decides where reading must stop. Doesn't interpret bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .spans import ByteSpan, DissectionProblem
 
 
 class BreakError(ConstructError):  # type: ignore[misc]  # construct has no types
-    """The bytes can't be read on from here."""
+    """The bytes can't be read any further."""
 
     def __init__(self, path: str, offset: int, reason: str, *, is_shortage: bool = False) -> None:
         super().__init__(reason)
@@ -24,15 +24,15 @@ def amount(count: int, noun: str) -> str:
 
 
 class SpanReader:
-    """A cursor over a buffer, as much of a stream as construct asks for, with the spans read so far as a tree."""
+    """A cursor over a buffer, with the stream methods that construct needs, and the tree of spans read so far."""
 
     __slots__ = ("data", "end", "open_spans", "position", "problems", "shortage")
 
     def __init__(self, data: memoryview, root_path: str = "", root_kind: str = "frame") -> None:
         self.data = data
         self.position = 0
-        self.end = len(data)  # of what may be read: moves inwards where a size says so
-        self.shortage = ""  # why bytes are missing at the end, if it is known
+        self.end = len(data)  # where reading must stop: reduced temporarily by sizes that are read
+        self.shortage = ""  # why bytes are missing at the end, if known
         self.problems: list[DissectionProblem] = []
         self.open_spans = [ByteSpan(root_path, root_kind, 0, len(data), data)]
 
@@ -42,7 +42,7 @@ class SpanReader:
 
     @property
     def last(self) -> ByteSpan:
-        """What was read last, in the span that is open."""
+        """The last span in the one that is open."""
         return self.open_spans[-1].parts[-1]
 
     @property
@@ -53,7 +53,7 @@ class SpanReader:
         return self.position
 
     def read(self, count: int) -> memoryview:
-        """Like a file at its end: fewer bytes than asked for when there are no more."""
+        """Returns `count` bytes, or fewer at the end, as files do."""
         start = self.position
         self.position = min(start + count, self.end)
         return self.data[start : self.position]
@@ -72,14 +72,14 @@ class SpanReader:
     def mark(
         self, path: str, kind: str, start: int, value: object = None, note: str = "", about: str = ""
     ) -> ByteSpan:
-        """What was read since `start` is a leaf."""
+        """Records what was read since `start` as a leaf."""
         length = self.position - start
         span = ByteSpan(path, kind, start, length, self.data, value, note, about)
         self.open_spans[-1].parts.append(span)
         return span
 
     def open(self, path: str, kind: str, about: str = "") -> ByteSpan:
-        """What is read from here on belongs to a span, until `close`."""
+        """Begins a span that contains everything read until `close`."""
         span = ByteSpan(path, kind, self.position, 0, self.data, None, "", about)
         self.open_spans[-1].parts.append(span)
         self.open_spans.append(span)
@@ -92,18 +92,18 @@ class SpanReader:
         return span
 
     def abandon(self, depth: int) -> None:
-        """After a break: the spans opened since end where reading ended."""
+        """After an error: closes the spans opened since as incomplete."""
         while len(self.open_spans) > depth:
             self.close().is_complete = False
 
     def skip_rest(self, path: str, kind: str, end: int, note: str = "") -> ByteSpan:
-        """All up to `end`, as one leaf."""
+        """Records everything up to `end` as one leaf."""
         start = self.position
         self.position = end
         return self.mark(path, kind, start, self.data[start:end], note)
 
     def give_up(self, depth: int, broken: BreakError, path: str, end: int) -> None:
-        """After a break: what was being read is incomplete, and the bytes up to `end` are one unread leaf."""
+        """After an error: open spans become incomplete, and the bytes up to `end` one unread leaf."""
         self.abandon(depth)
         self.problems.append(broken.problem)
         self.end = end
@@ -111,6 +111,6 @@ class SpanReader:
             self.skip_rest(path, "unread", end, broken.problem.reason)
 
     def add_problem(self, span: ByteSpan, reason: str) -> None:
-        """A problem that reading can go past."""
+        """Adds a problem that doesn't stop reading."""
         span.problem = reason
         self.problems.append(DissectionProblem(span.path, span.offset, reason))

@@ -1,8 +1,8 @@
 """The result of a dissection: named spans of bytes, and problems.
 
-Decides how spans nest and how one is found by its path. Never reads bytes: that is the layouts' and the tape's work.
+Decides how spans nest and how one is found by its path. Never reads bytes: layouts and `SpanReader` do.
 
-A span that is not divided is a leaf; the leaves tile the bytes, without gap or overlap. A divided span (a struct, an
+A span that isn't divided is a leaf; the leaves cover the bytes without gap or overlap. A divided span (a struct, an
 array, a string with its length) covers exactly its parts.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ByteSpan:
-    """A stretch of bytes with a name.
+    """A named range of bytes.
 
-    `kind` is the schema's type (`int32`, `string`, `[]TopicData`, a struct's name) or the role that framing plays
+    `kind` is the schema's type (`int32`, `string`, `[]TopicData`, a struct's name) or the role of framing bytes
     (`length`, `count`, `presence`, `tags` ...). A string's content has the path of the string itself.
     """
 
@@ -24,14 +24,14 @@ class ByteSpan:
     kind: str
     offset: int
     length: int
-    buffer: memoryview = field(repr=False)  # the whole of it: slices are made when asked for
+    buffer: memoryview = field(repr=False)  # the whole buffer: slices are made on demand
     value: object = None
     note: str = ""  # what the value means: an error's name, the bits of the attributes
     about: str = ""  # what the field means, from the schema
-    problem: str = ""  # what is wrong, though reading went on
+    problem: str = ""  # a problem that didn't stop reading
     parts: list[ByteSpan] = field(default_factory=list)
     is_complete: bool = True
-    inflated: Dissection | None = None  # what compressed bytes unpack to, in offsets of its own
+    inflated: Dissection | None = None  # the decompressed bytes, with offsets from their own start
 
     @property
     def raw(self) -> memoryview:
@@ -47,7 +47,7 @@ class ByteSpan:
         return self.path.rpartition(".")[2]
 
     def leaves(self) -> Iterator[ByteSpan]:
-        """The undivided spans in here, in the order of their bytes."""
+        """The leaves of this span, in the order of their bytes."""
         waiting = [self]
         while waiting:
             span = waiting.pop()
@@ -57,7 +57,7 @@ class ByteSpan:
                 yield span
 
     def walk(self) -> Iterator[tuple[int, ByteSpan]]:
-        """This span and all below it with their depth, parents before their parts."""
+        """This span and all spans in it with their depth, parents before their parts."""
         waiting = [(0, self)]
         while waiting:
             depth, span = waiting.pop()
@@ -67,7 +67,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class DissectionProblem:
-    """Something that is not as it should be, and where."""
+    """Something that is malformed, and where."""
 
     path: str
     offset: int
@@ -79,10 +79,10 @@ class DissectionProblem:
 
 @dataclass(slots=True)
 class Dissection:
-    """The reading of one buffer.
+    """The dissection of one buffer.
 
-    `error` is where reading had to stop (the bytes after it are one leaf `unread`); `problems` holds that one
-    and the lesser ones, such as a wrong checksum, that reading could go past.
+    `error` is where reading had to stop (the bytes after it are one leaf `unread`). `problems` contains it, and those
+    that didn't stop reading, such as a wrong checksum.
     """
 
     root: ByteSpan
@@ -92,7 +92,7 @@ class Dissection:
     body: ByteSpan | None = None
     error: DissectionProblem | None = None
     has_surplus: bool = False
-    """The message is complete, and `error` is that bytes are left over behind it."""
+    """The message is complete, and `error` says that bytes are left over after it."""
     problems: list[DissectionProblem] = field(default_factory=list)
 
     @property
@@ -101,11 +101,11 @@ class Dissection:
 
     @property
     def spans(self) -> list[ByteSpan]:
-        """The leaves: joined, their bytes are the buffer."""
+        """All leaves. Their bytes, joined, are the buffer."""
         return list(self.root.leaves())
 
     def find(self, path: str) -> ByteSpan | None:
-        """The span of that path, the widest if several share it; compressed records are looked into as well."""
+        """The span with this path, the widest if there are several. Also searches decompressed records."""
         waiting = [self.root]
         while waiting:
             span = waiting.pop()

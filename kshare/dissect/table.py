@@ -19,7 +19,7 @@ class Default(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a schema. Ranges of versions are closed; `struct` holds the fields of a struct or array of it."""
+    """One field of a schema. Version ranges are closed; `struct` contains the fields of a struct or of its array."""
 
     name: str
     type: str
@@ -57,6 +57,6 @@ def within(version: int, versions: VersionRange) -> bool:
 
 @cache
 def message(name: str) -> Message:
-    """The table of a message; KeyError when no schema has that name."""
+    """The table of a message; raises KeyError if no schema has that name."""
     table: Message = import_module(f"{__package__}.fields.{index.MODULES[name]}").MESSAGE
     return table

@@ -1,6 +1,6 @@
-"""Meanings of numbers: names of error codes, APIs, acknowledgement types and so on, shown beside values.
+"""Meanings of numbers: names of error codes, APIs, acknowledgement types and so on, shown next to values.
 
-Never decides how a value is read, and never refuses one: a number without a name has an empty note.
+Never rejects a value: a number without a name has an empty note.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def explain(field: str, type_name: str) -> Explain | None:
-    """How to explain the values of a field, if it is one of those that have names."""
+    """The function that explains the values of a field; None if they have no names."""
     if type_name == "int16" and (field == "errorCode" or field.endswith("ErrorCode")):
         return error_name
     names = _NAMES.get(field)
@@ -57,7 +57,7 @@ def moment(milliseconds: int) -> str:
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
     except OverflowError:
-        return "beyond the calendar"
+        return "out of range for a date"
 
 
 def batch_attributes(bits: int) -> str:

@@ -1,10 +1,10 @@
-"""Tricks that make records cheap, one a module, and the switch that turns them off: `KSHARE_FAST=0` in the environment.
+"""Optimizations for records, one per module, and the switch that turns them off: `KSHARE_FAST=0` in the environment.
 
-The switch is for debugging: is it a trick's fault? It is read once, when kshare is first imported. Switched off, all of
-kshare runs from its `.py` files, though compiled ones lie beside them: so no C body is inlined, no slot patched, no
-record recycled, and the clock is the ordinary one; each record comes through a coroutine of its own.
+The switch is for debugging, to find out whether an optimization causes a problem. It is read once, when kshare is first
+imported. If it is off, all of kshare runs from its `.py` files, even if compiled ones are next to them: no C body is
+inlined, no slot patched, no record reused, the clock is the ordinary one, and each record takes a coroutine.
 
-docs/architecture.md lists the tricks: what each gains, and how to take it out.
+docs/architecture.md lists the optimizations: what each gains, and how to take it out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IS_ON = os.environ.get(SWITCH) != "0"
 
 
 class SourcesOnly(MetaPathFinder):
-    """Finds kshare's modules as Python would, but for compiled ones."""
+    """Finds kshare's modules like Python's own finder, but ignores compiled ones."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -36,5 +36,5 @@ class SourcesOnly(MetaPathFinder):
 
 
 if not IS_ON:
-    # Before Python's own, and behind whatever somebody has put before that.
+    # Before Python's own finder, but after any that others have put before that.
     sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, SourcesOnly())

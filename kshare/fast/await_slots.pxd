@@ -45,9 +45,9 @@ cdef extern from *:
     ctypedef PySendResult (*sendfunc)(PyObject*, PyObject*, PyObject**)
     ctypedef PyObject* (*iternextfunc)(PyObject*)
     PySendResult PyIter_Send(object, PyObject*, PyObject**) except PYGEN_ERROR
-    # Raises StopIteration, and returns what is to be given the next time: the exception, to be raised again if it is
-    # nobody else's by then. `await` leaves no trace in it. Who calls `next` leaves a traceback, which keeps frames
-    # alive: then False is returned, and from there on every exception is a new one that nobody keeps.
+    # Raises StopIteration, and returns what to pass as `stop` the next time: the exception, which is raised again if
+    # nothing else refers to it then. `await` adds nothing to it. A caller of `next` adds a traceback, which keeps
+    # frames alive: then False is returned, and from then on every exception is new and isn't kept.
     object kshare_raise(object stop, object record)
     void kshare_put(object kind, sendfunc send, iternextfunc next)
 

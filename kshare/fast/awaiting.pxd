@@ -19,7 +19,7 @@ cdef class RecordIterator(Loop):
 cdef class NextRecord:
     cdef RecordIterator records
     cdef object _waiting, task
-    # A StopIteration to be raised again and again: await_slots.pxd's.
+    # For await_slots.pxd: the StopIteration that is raised again for each record.
     cdef object stop
 
     @cython.locals(records=RecordIterator)

@@ -1,8 +1,8 @@
-"""One record after the other by `anext`, without a coroutine for each: that took longer than all else done for one.
+"""Async iteration over records without a coroutine for each of them.
 
-Decides nothing: how a record is taken, or waited for, is the subclass's. Compiled through `awaiting.pxd`.
+Subclasses decide how to take a record and how to wait for one. Compiled through `awaiting.pxd`.
 
-Gains: a record of a loop takes 94 ns instead of 256; a coroutine for each took longer than to make the record.
+Gains: a record of a loop takes 94 ns instead of 256. A coroutine takes longer than everything else done for a record.
 To take it out: let `__anext__` return `self.wait(current_task())`, and delete `take` and `NextRecord`.
 """
 
@@ -19,7 +19,7 @@ _is_on = fast.IS_ON
 
 
 class RecordIterator(Loop):
-    """What is iterated over."""
+    """The async iterator."""
 
     __slots__ = ("_spare",)
 
@@ -27,11 +27,11 @@ class RecordIterator(Loop):
         self._spare: NextRecord | None = None
 
     def take(self, task: object) -> Any:
-        """The next record for this task, if nothing has to be waited for."""
+        """The next record for this task if it is available; otherwise None."""
         raise NotImplementedError
 
     async def wait(self, task: object) -> Any:
-        """The next record for this task, when it is there."""
+        """Waits for the next record for this task."""
         raise NotImplementedError
 
     def __aiter__(self) -> Self:
@@ -44,20 +44,20 @@ class RecordIterator(Loop):
         self._spare = None
         one.records = self
         task = current_task.current_task()
-        if one.task is not task:  # a comparison is quicker than to count who knows it
+        if one.task is not task:  # comparing is faster than assigning, which changes reference counts
             one.task = task
         return one
 
     def finish(self, one: NextRecord) -> None:
-        """Its record is there: the next `anext` may have it, for not even such a one need be made for each record."""
+        """`one` has returned its record: the next `anext` may reuse it, so it isn't created for each record either."""
         one.records = None
         self._spare = one
 
 
 class NextRecord:
-    """What `anext` gives: in all but name a coroutine of `wait`, which isn't made if the record can be taken.
+    """The awaitable that `anext` returns. Behaves like a coroutine of `wait`, but creates one only if it has to wait.
 
-    Like a coroutine it does nothing before it is awaited, and may be awaited once.
+    Like a coroutine, it does nothing before it is awaited, and can be awaited once.
     """
 
     __slots__ = ("_waiting", "records", "task")
@@ -66,7 +66,7 @@ class NextRecord:
         self.records: RecordIterator | None = None
         """None once it has been awaited."""
         self.task: object = None
-        """Who asks: the task that called `anext`, though another may await it for that one."""
+        """The task that called `anext`, even if another one awaits it."""
         self._waiting: Coroutine[Any, Any, Any] | None = None
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -79,7 +79,7 @@ class NextRecord:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """What `await` calls, where `await_slots` hasn't told it better."""
+        """Called by `await`, unless `await_slots` has replaced it."""
         record = self.take()
         if record is not None:
             raise StopIteration(record)

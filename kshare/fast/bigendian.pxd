@@ -1,5 +1,5 @@
-# What cython puts in place of bigendian.py's functions wherever a compiled module calls them.
-# Each checks its bounds once; what is written as shifts becomes one load or store and a byte swap.
+# The C bodies of bigendian.py, inlined into compiled callers.
+# Each checks its bounds once; the compiler turns the shifts into one load or store and a byte swap.
 
 cdef extern from *:
     """

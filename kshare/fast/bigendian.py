@@ -1,7 +1,7 @@
-"""Numbers of the wire, one at a time: compiled, a load and a byte swap each.
+"""Reads and writes single big-endian numbers: if compiled, by a load or store and a byte swap.
 
-Gains: a ShareFetch response with 100 acquired ranges is decoded in 13 µs instead of 56: no tuple for each.
-To take it out: leave out the rows' C readers in `tools/kgen/codec_hot.py` and generate the messages anew.
+Gains: a ShareFetch response with 100 acquired ranges is decoded in 13 µs instead of 56, without a tuple for each.
+To take it out: remove the C readers of array elements from `tools/kgen/codec_hot.py`, and generate the messages again.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ cdef inline list runs_between(
 cdef inline Py_ssize_t _reach(
     const unsigned char* data, Py_ssize_t start, Py_ssize_t stop, unsigned char low, unsigned char high, bint inside
 ) noexcept nogil:
-    # Where the bytes that are between the two end, or those that aren't.
+    # The end of the bytes from `start` on that are in the range (`inside`), or that aren't.
     while stop - start >= 128 and _count_few(data + start, 128, low, high) == (128 if inside else 0):
         start += 128
     while start < stop and (<unsigned char> (data[start] - low) <= <unsigned char> (high - low)) == inside:
@@ -43,7 +43,7 @@ cdef inline Py_ssize_t _reach(
 cdef inline unsigned char _count_few(
     const unsigned char* data, Py_ssize_t size, unsigned char low, unsigned char high
 ) noexcept nogil:
-    # 255 at max_records, so that a byte can count them: compilers make it a loop that takes sixteen at a time.
+    # At most 255 bytes, so that a byte can count them: then compilers process sixteen at a time.
     cdef unsigned char width = high - low
     cdef unsigned char count = 0
     cdef Py_ssize_t index

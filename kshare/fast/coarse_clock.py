@@ -1,8 +1,8 @@
-"""A clock so cheap that every record can look at it: milliseconds, exact to some ten of them.
+"""A clock that is cheap enough to be read for every record: milliseconds, with a precision of about ten.
 
-Compiled, it is the kernel's coarse clock, which is a quarter of the exact one's price: see `coarse_clock.pxd`.
+If compiled, it is the kernel's coarse clock, which costs a quarter of the exact one: see `coarse_clock.pxd`.
 
-Gains: the clock at a quarter of the price, and no call: 94 ns a record instead of 254.
+Gains: a clock at a quarter of the cost, and no Python call: 94 ns per record instead of 254.
 To take it out: call `time.monotonic_ns` in `client/streams.py`.
 """
 
@@ -12,5 +12,5 @@ import time
 
 
 def coarse_ms() -> int:
-    """Only differences mean something."""
+    """Milliseconds; only differences are meaningful."""
     return time.monotonic_ns() // 1_000_000

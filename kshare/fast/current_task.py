@@ -1,10 +1,10 @@
-"""Which task runs: something that is the same as long as one task runs, and another in another task.
+"""Identifies the current task: an object that is the same while one task runs, and another one in another task.
 
-Compiled, it is the task's context (of `contextvars`), which the interpreter has at hand, for every record asks for it:
-see `current_task.pxd`. Everyone else gets the task itself.
+It is needed for every record. If compiled, it is the task's context (of `contextvars`), which the interpreter keeps in
+a field: see `current_task.pxd`. Otherwise it is the task itself.
 
-Gains: a pointer is read where two libraries would be asked, once a record: 94 ns for it instead of 597.
-To take it out: delete the `.pxd`; the plain body works compiled as well.
+Gains: reads a pointer instead of calling two libraries, once per record: 94 ns per record instead of 597.
+To take it out: delete the `.pxd`; the Python function works if compiled, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 
 def current_task() -> object:
-    """To be compared by `is`."""
+    """Compare the result with `is`."""
     trio = sys.modules.get("trio")
     if trio is not None:
         try:

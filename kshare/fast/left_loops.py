@@ -1,21 +1,23 @@
-"""Loops that notice when they are left: `async for` tells nobody of a `break`, but the loop's object goes then.
+"""Iterators that detect that their loop was left: Python doesn't report a `break`, but deletes the iterator then.
 
-Gains: a loop needs no `async with` around it, and no async generator, which trio would have closed by hand.
-To take it out: make users close loops. It is no matter of speed, so the switch leaves it on. Nothing depends on the
-moment: where `__del__` comes late, as in a reference cycle, or never, records go back when the consumer is closed.
-It may come in any thread. Compiled through `left_loops.pxd`.
+This isn't for speed, so the switch leaves it on. `__del__` may be called in any thread, late (in a reference cycle), or
+never: nothing depends on the moment, since records are released when the consumer is closed, at the latest. Compiled
+through `left_loops.pxd`.
+
+Gains: a loop needs no `async with` around it, and no async generator, which users would have to close on trio.
+To take it out: make users close loops.
 """
 
 from __future__ import annotations
 
 
 class Loop:
-    """What users iterate over."""
+    """The base class of iterators that users loop over."""
 
     __slots__ = ()
 
     def _on_left(self) -> None:
-        """Nobody refers to the loop any more: it won't be asked for the next."""
+        """Called when nothing refers to the iterator any more, so no further item will be requested."""
         raise NotImplementedError
 
     def __del__(self) -> None:

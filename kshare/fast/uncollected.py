@@ -1,6 +1,6 @@
-"""Records that the garbage collector never looks at: what keeps their memory alive passes for `bytes`.
+"""Keeps records out of garbage collection: the view that keeps their memory alive is declared as `bytes`.
 
-Gains: no look at each record. With a list in each acquired range, the collector took longer than the decoding.
+Gains: the collector doesn't scan records. With a list in each acquired range, it took longer than the decoding.
 To take it out: declare the attribute `_kept` of `protocol/record.pxd` as `object`, and assign the view itself.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 
 def kept(view: memoryview) -> memoryview:
-    """What keeps the bytes alive: the view itself.
+    """The view itself, which keeps the bytes alive.
 
-    Compiled it passes for `bytes`, so that Cython knows it can't be part of a cycle and leaves records out of garbage
-    collection: they come and go by the thousand. Nothing but keeping may be done with it.
+    If compiled, it is declared as `bytes`, so that Cython knows it can't be part of a cycle and excludes records, of
+    which there are thousands, from garbage collection. It must only be kept, never used.
     """
     return view

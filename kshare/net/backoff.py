@@ -8,14 +8,14 @@ JITTER = 0.2
 
 
 class Backoff:
-    """The backoff of one address. Holds numbers only; the caller has the clock."""
+    """The backoff of one address. Callers pass the current time."""
 
     def __init__(self, shortest: float, longest: float, random: Random) -> None:
         self._shortest = shortest
         self._longest = longest
         self._random = random
         self.failures = 0
-        """In a row."""
+        """The number of consecutive failures."""
         self.until = 0.0
         """When to try again, on the event loop's clock."""
 

@@ -1,7 +1,7 @@
 """The event loop's clock, cheaper than anyio's; and the time that the machine was suspended, which it doesn't count.
 
-`anyio.current_time()` looks up the running loop at each call: that takes a microsecond or two, some twenty times for
-each exchange with a broker.
+`anyio.current_time()` looks up the running loop at each call. This takes one or two microseconds, about twenty times
+for each exchange with a broker.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import anyio
 
 _SAME_S = 1.0
 _THROUGH_SUSPENSION: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-"""The system clock that runs on while the machine is suspended, if there is one besides `time.monotonic`."""
-if sys.platform == "darwin":  # where `time.monotonic` stops while suspended, and this doesn't
+"""The system clock that keeps running while the machine is suspended, if there is one besides `time.monotonic`."""
+if sys.platform == "darwin":  # `time.monotonic` stops while suspended there, and this one doesn't
     _THROUGH_SUSPENSION = time.CLOCK_MONOTONIC
 
 
@@ -37,7 +37,6 @@ def suspended_s() -> float:
     """
     if _THROUGH_SUSPENSION is None:
         return 0.0
-    # In this order, a delay between the two calls makes the result smaller, so locks are never thought to be shorter
-    # because of it.
+    # In this order, a delay between the two calls makes the result smaller, so it never makes locks seem shorter.
     through = time.clock_gettime(_THROUGH_SUSPENSION)
     return through - time.monotonic()

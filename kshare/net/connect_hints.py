@@ -1,6 +1,6 @@
 """Hints for connections that fail immediately, from the first bytes received or the moment of the disconnect.
 
-Decides what to suggest when a connection has ended before it was usable: not a Kafka listener, or other security.
+Decides what to suggest if a connection ends before it is usable: it isn't a Kafka listener, or needs other security.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ log = logging.getLogger("kshare.net")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 SILENCE = 1.5
-"""For how many request timeouts a broker may owe a response without sending a byte, before it is considered dead."""
+"""After this many request timeouts with a pending response and without a byte, a broker is considered dead."""
 
 _LAST_ID = 2**31 - 1
 
@@ -157,7 +157,7 @@ class Connection:
         """The first and last version that both sides support, or None."""
         return self.versions.common(request)
 
-    # --- its end
+    # --- closing
 
     @property
     def is_open(self) -> bool:
@@ -184,7 +184,7 @@ class Connection:
         await self._ended.wait()
 
     def end(self, error: KshareError, *, is_ours: bool = False) -> None:
-        """Ends the connection; the first reason counts. `is_ours`: the broker isn't to blame."""
+        """Ends the connection; only the first reason counts. `is_ours`: this side closed it."""
         if self._error is not None:
             return
         self._error = error
@@ -197,7 +197,7 @@ class Connection:
         for callback in self._on_closed:
             callback(error)
 
-    # --- its tasks
+    # --- tasks
 
     def start(self, tasks: TaskGroup) -> None:
         """Starts to read. From now on `tasks` owns the stream: ending that task group closes it."""
@@ -263,7 +263,7 @@ class Connection:
             self._on_reply(pending, frame)
         elif correlation_id in self._given_up:
             self._given_up.remove(correlation_id)
-            log.debug("a response from %s came too late and was dropped", self.peer)
+            log.debug("a response from %s arrived too late and was dropped", self.peer)
         else:
             raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
 
@@ -277,7 +277,7 @@ class Connection:
     async def _ask(
         self, request: Request[Any], version: int | None, timeout: float | None, *, is_exclusive: bool = False
     ) -> Any:
-        # Don't send what is cancelled already, or has no time left.
+        # Don't send a request that is cancelled already, or has no time left.
         await checkpoint_if_cancelled()
         limit = self._limit(timeout)
         if limit <= 0:
@@ -377,4 +377,4 @@ class Connection:
             return
         silent = self._clock() - self._owed_since
         if silent >= SILENCE * self._settings.request_timeout:
-            self.end(ConnectionLost(f"{self.peer} owes a response and has been silent for {silent:.0f} s"))
+            self.end(ConnectionLost(f"{self.peer} hasn't responded, nor sent anything, for {silent:.0f} s"))

@@ -1,4 +1,4 @@
-"""Reads whole frames from a stream, large ones directly into memory of their own, with or without TLS.
+"""Reads whole frames from a stream, large ones directly into separate memory, with or without TLS.
 
 Decides only where bytes are written; the splitter checks sizes and finds the frames.
 """
@@ -12,15 +12,15 @@ from kshare.net.tcp import TcpStream
 from kshare.protocol.frames import FrameSplitter
 
 CHUNK = 16 * 1024
-"""How much is read at once at the start of a frame: small frames come whole, of a large one this much is copied."""
+"""How much is read at once at the start of a frame. Smaller frames are read at once; of larger ones this is copied."""
 _MIN_REST = 16 * 1024
-"""How much of a frame must be missing for it to get memory of its own."""
+"""How much of a frame must be missing for it to get separate memory."""
 _WAKEUP_BYTES = 256 * 1024
 """How much of a large frame must have arrived for a wake-up to be worthwhile."""
 
 
 class FrameReader:
-    """`on_bytes` is called with all bytes as they arrive, to see that the peer is alive and what it speaks."""
+    """`on_bytes` is called with all bytes as they arrive, to detect that the peer is alive and its protocol."""
 
     def __init__(self, stream: TcpStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
@@ -34,7 +34,7 @@ class FrameReader:
         """Returns the next frames; none if nothing more has arrived for now.
 
         Call it again for more. It returns in between so that other tasks can run even if bytes never stop arriving.
-        Raises what the stream raises, and DecodeError for what can't be a frame.
+        Raises errors of the stream, and DecodeError for an invalid frame.
         """
         frames: Sequence[memoryview] = ()
         while not frames:

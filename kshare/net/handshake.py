@@ -72,10 +72,10 @@ class Dialer:
             await _abandon(stream)
             raise ConnectionLost("the connection was abandoned while connecting") from None
         try:
-            attempt.step = "answer to ApiVersions"
+            attempt.step = "response to ApiVersions"
             connection.versions = await ask_versions(connection)
             if self._settings.security.sasl_mechanism:
-                attempt.step = "end of SASL"
+                attempt.step = "SASL authentication"
                 await self._log_in(connection, address[0])
         except BaseException as error:
             problem = (
@@ -130,8 +130,8 @@ class _Attempt:
 class _Reauthentication:
     """Re-authenticates on the same connection before the broker would end the session (KIP-368).
 
-    Other requests wait meanwhile, as the broker takes nothing else then. Earlier requests are answered first, including
-    a fetch that waits for records. If the session expires in that time the broker tolerates it as long as only SASL
+    Other requests wait until it is done: the broker accepts none then. Earlier requests are answered first, including
+    a fetch that waits for records. If the session expires in that time, the broker tolerates it as long as only SASL
     requests follow.
     """
 

@@ -7,13 +7,13 @@ why no records arrive.
 from __future__ import annotations
 
 AFTER_S = 3.0
-"""How long a broker may be away before a line is logged: a restarted one is back sooner."""
+"""How long a broker must be unreachable before a line is logged: a restart takes less."""
 LOG_INTERVAL_S = 30.0
 """The minimum time between two lines about one broker."""
 
 
 class Outage:
-    """The failures of one address. Holds numbers only; the caller has the clock."""
+    """The failures of one address. Callers pass the current time."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
@@ -36,7 +36,7 @@ class Outage:
             return None
         self._logged_at = now
         return (
-            f"{self._peer} has been out of reach for {now - self._since:.0f} s, "
+            f"{self._peer} has been unreachable for {now - self._since:.0f} s, "
             f"after {self._failures} attempts: {problem}; trying again"
         )
 
@@ -46,7 +46,9 @@ class Outage:
         self._failures, self._logged_at = 0, None
         if logged_at is None:
             return None
-        return f"{self._peer} can be reached again after {now - self._since:.0f} s and {failures} failed attempts"
+        return (
+            f"{self._peer} is reachable again after {now - self._since:.0f} s and {failures} failed attempts"
+        )
 
 
 def format_limit(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """The send queue of one stream: frames are sent whole and in order.
 
-A frame is sent at once if the queue is empty. What the system doesn't take then, and all frames after it, are sent by
-`run`. Decides the order of frames and which can still be withdrawn. Never looks into them.
+A frame is sent at once if the queue is empty. What the system doesn't accept then, and all frames after it, are sent by
+`run`. Decides the order of frames and which can still be withdrawn. Doesn't interpret them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Outbox:
 
     @property
     def is_free(self) -> bool:
-        """Whether a frame put now is sent at once, or at least part of it."""
+        """Whether a frame would be sent at once, or at least part of it."""
         return not self._frames and not self._is_reserved
 
     def put(self, frame: bytes, *, is_reserved: bool = False) -> None:

@@ -1,6 +1,6 @@
 """A pending request, or a chain of requests in which each reply leads to the next request.
 
-Decides nothing: plain state that is shared by the connection and the caller.
+Only state, shared by the connection and the caller.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PendingRequest:
     error: Exception | None = None
     """Why it couldn't be sent, or what `on_reply` raised."""
     _event: anyio.Event | None = None
-    """Created only when somebody waits: that makes sending a little faster."""
+    """Created only when a task waits, which makes sending a little faster."""
 
     def finish(self) -> None:
         self.is_done = True
@@ -41,7 +41,7 @@ class PendingRequest:
             self._event.set()
 
     async def wait(self) -> None:
-        """Waits until it is done; for one task at a time."""
+        """Waits until it is done. Only one task may wait at a time."""
         if not self.is_done:
             self._event = anyio.Event()
             await self._event.wait()

@@ -73,7 +73,7 @@ class Pool:
             endpoint.hang_up("the cluster has other addresses now")
 
     async def bootstrap(self, *, timeout: float | None = None) -> Connection:
-        """Connects to a broker and sends a request that needs no permission, or raises why that fails, in `timeout`.
+        """Connects to a broker and sends a request that needs no permission, or raises an error, within `timeout`.
 
         A broker that requires a login closes the connection at the first request of a client without one. Later that
         would look like a broker that is down, and be retried forever.
@@ -82,7 +82,7 @@ class Pool:
         deadline = anyio.current_time() + limit
         others = len(self.settings.bootstrap) - 1
         problems: list[str] = []
-        # A connection that breaks once may mean anything; after a silent one another broker is tried.
+        # A connection may break once for any reason; if a broker doesn't respond, another one is tried.
         for tries_left in range(max(2, others + 1), 0, -1):
             connection = await self.connection(None, timeout=deadline - anyio.current_time())
             share = (deadline - anyio.current_time()) / min(tries_left, others + 1)

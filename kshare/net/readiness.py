@@ -1,7 +1,7 @@
 """Calls a function as soon as the event loop sees that a stream is readable.
 
 A waiting task would be woken one iteration of the loop later, and a task that it wakes another iteration after that. So
-where the loop can call a function directly, as asyncio's can, it does; elsewhere a task waits.
+if the loop can call a function directly, as asyncio's can, it does; otherwise a task waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ except ModuleNotFoundError:  # anyio doesn't need it any more
 
 
 async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) -> None:
-    """Runs until `on_ready` raises or this is cancelled; nothing else may wait for the stream meanwhile."""
+    """Runs until `on_ready` raises or this is cancelled. Nothing else may wait for the stream in that time."""
     loop = _running_loop()
     if loop is None:
         await _wait_and_call(stream, on_ready)
@@ -45,7 +45,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
     descriptor = stream.socket.fileno()
     try:
         context.run(loop.add_reader, descriptor, call)
-    except NotImplementedError:  # from loops that can't, such as Windows' proactor loop
+    except NotImplementedError:  # some loops can't do it, such as Windows' proactor loop
         await _wait_and_call(stream, on_ready)
         return
     try:
@@ -54,7 +54,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
     finally:
         loop.remove_reader(descriptor)
         if ended.done() and not ended.cancelled():
-            ended.exception()  # mark it as retrieved: a task that is cancelled right now doesn't
+            ended.exception()  # marks it as retrieved, which a task that is cancelled now doesn't
 
 
 async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> None:

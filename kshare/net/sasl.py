@@ -23,7 +23,7 @@ from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeReque
 log = logging.getLogger("kshare.net")
 
 _MAX_ROUNDS = 20
-"""SCRAM takes two, Kerberos a few: a broker that wants more is broken."""
+"""SCRAM takes two, Kerberos a few: a broker that requires more is faulty."""
 
 
 class _Mechanism(Protocol):
@@ -128,7 +128,7 @@ def _make_mechanism(security: Security, token: str | None, host: str) -> _Mechan
         case _:
             user = (
                 cast("str", security.username).replace("=", "=3D").replace(",", "=2C")
-            )  # as RFC 5802 has it
+            )  # as RFC 5802 requires
     return make(
         sasl_mechanism=security.sasl_mechanism,
         sasl_plain_username=user,
@@ -158,7 +158,9 @@ async def _fresh_token(security: Security) -> str | None:
     except Exception as error:
         raise AuthenticationFailed(f"the token function failed: {type(error).__name__}: {error}") from error
     if not isinstance(token, str) or not token or "\x01" in token:
-        raise AuthenticationFailed(f"the token function returned no token but {type(token).__name__}")
+        raise AuthenticationFailed(
+            f"the token function returned an invalid token of type {type(token).__name__}"
+        )
     return token
 
 

@@ -1,6 +1,6 @@
 """Settings of `net`: broker addresses, security, timeouts. Validated when created.
 
-Knows none of Kafka's dotted option names, and opens no files: these are read when connecting.
+Doesn't know Kafka's dotted option names. Files are read when connecting, not here.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Security:
             return
         if mechanism not in MECHANISMS:
             near = get_close_matches(str(mechanism).upper(), MECHANISMS, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MECHANISMS)}"
-            raise ConfigError(f"sasl_mechanism {mechanism!r} isn't known: {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
+            raise ConfigError(f"sasl_mechanism {mechanism!r} is unknown: {hint}")
         if find_spec("kafka") is None:
             raise ConfigError(NEEDS_EXTRA)
         if mechanism in PASSWORD_MECHANISMS:

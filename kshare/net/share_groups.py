@@ -11,13 +11,13 @@ _NEEDED = (ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeReques
 
 
 def require_share_groups(connection: Connection) -> None:
-    """Raises Unsupported unless members can join, fetch and acknowledge here. Asks the broker nothing."""
+    """Raises Unsupported unless members can join, fetch and acknowledge here. Sends no request."""
     peer, versions = connection.peer, connection.versions
     for request in _NEEDED:
         if request.API_KEY not in versions.ranges:
             raise Unsupported(
                 f"{peer} doesn't know {request.NAME.removesuffix('Request')}: share groups need Kafka 4.1 or newer "
-                "(and 4.2 to have them switched on from the start); upgrade the brokers"
+                "(they are enabled by default from 4.2 on); upgrade the brokers"
             )
         if versions.common(request) is None:
             raise Unsupported(versions.explain_missing(request, peer))
@@ -27,6 +27,6 @@ def require_share_groups(connection: Connection) -> None:
                 f"{peer} can't run {FEATURE}=1: share groups need Kafka 4.1 or newer on every broker"
             )
         raise Unsupported(
-            f"share groups are switched off in the cluster of {peer} ({FEATURE} is 0, as it is in Kafka 4.1 unless "
-            f"asked for): run kafka-features.sh --bootstrap-server {peer} upgrade --feature {FEATURE}=1"
+            f"share groups are disabled in the cluster of {peer} ({FEATURE} is 0, the default in Kafka 4.1): "
+            f"run kafka-features.sh --bootstrap-server {peer} upgrade --feature {FEATURE}=1"
         )

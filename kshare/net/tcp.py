@@ -1,8 +1,8 @@
 """TCP streams that read directly into the caller's buffers.
 
-Fetched records come in frames of megabytes. A stream that returns chunks copies each two or three times on its way into
-a frame; here the kernel, or OpenSSL, writes into the frame's memory. Also decides which of a host name's addresses to
-use: each is tried a little after the previous one, and the first to connect wins.
+Fetched records arrive in frames of megabytes. A stream that returns chunks copies each two or three times on its way
+into a frame; here the kernel, or OpenSSL, writes into the frame's memory. Also decides which of a host name's addresses
+to use: each is tried a little after the previous one, and the first one that connects is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyio.abc import AsyncResource
 from anyio.lowlevel import checkpoint_if_cancelled
 
 STAGGER_S = 0.25
-"""How long one address may be silent before the next is tried beside it."""
+"""How long to wait for one address before the next one is tried, too."""
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """What non-blocking sockets raise, plain or with TLS, when they would block."""
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
@@ -45,7 +45,7 @@ class TcpStream(AsyncResource):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Remote IP address and port; raises OSError if the peer has gone."""
+        """Remote IP address and port; raises OSError if the peer has disconnected."""
         host, port = self._socket.getpeername()[:2]
         return host, port
 
@@ -60,7 +60,7 @@ class TcpStream(AsyncResource):
         return count
 
     def set_read_threshold(self, count: int) -> None:
-        """So many bytes are certain to come: the socket becomes readable only when they have."""
+        """Makes the socket readable only when `count` bytes have arrived, which must be certain to arrive."""
         if self._has_read_threshold and count != self._read_threshold:
             # The system makes sure that its own buffer is large enough.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
@@ -72,7 +72,7 @@ class TcpStream(AsyncResource):
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def send_now(self, item: bytes | memoryview) -> memoryview:
-        """Sends what the socket takes now, and returns the rest."""
+        """Sends what the socket accepts now, and returns the rest."""
         rest = memoryview(item)
         while rest:
             try:

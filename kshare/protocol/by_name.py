@@ -1,4 +1,4 @@
-"""The generic door: any message by its name and version, for tools that learn at run time what they deal with."""
+"""Encodes and decodes any message by name and version, for tools that know these only at run time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["UnknownMessageError", "decode", "encode", "from_json", "message_clas
 
 
 class UnknownMessageError(KshareError, LookupError):
-    """No message of that name; the text suggests the nearest."""
+    """No message has this name; the text suggests the closest one."""
 
 
 def message_class(name: str) -> type[Message]:
-    """The class of a message, as Kafka calls it: `ShareFetchRequest`, `ShareSnapshotValue`, ..."""
+    """The class of a message by Kafka's name: `ShareFetchRequest`, `ShareSnapshotValue`, ..."""
     if name not in messages.MODULES:
         near = get_close_matches(name, messages.MODULES, 1)
         raise UnknownMessageError(
@@ -29,7 +29,7 @@ def message_class(name: str) -> type[Message]:
 
 
 def decode(name: str, version: int, data: Buffer) -> Message:
-    """The message in `data`, which holds a body alone: no size, no header."""
+    """Decodes the body of a message, without size or header."""
     return message_class(name).decode(data, version)
 
 
@@ -38,7 +38,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
-    """In the form of Kafka's JsonConverters."""
+    """The message in the form of Kafka's JsonConverters."""
     return json_form.to_json(message, version)
 
 

@@ -1,6 +1,6 @@
-"""CRC-32C, which record batches carry.
+"""CRC-32C, the checksum of record batches.
 
-The package behind it is loaded with the first checksum: whoever has no batch yet needn't wait for it.
+The package that computes it is imported with the first checksum, to keep startup fast.
 """
 
 from __future__ import annotations

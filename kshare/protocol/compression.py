@@ -1,10 +1,11 @@
-"""Kafka's five codecs, both ways, with a ceiling on what decompressing may bring forth.
+"""Compresses and decompresses with Kafka's five codecs, with a limit on the decompressed size.
 
-Decides how much memory a compressed section may ask for, before any of it is allocated; `DECOMPRESSED_LIMIT` is the
-default ceiling. Never looks at records: a section is bytes in and bytes out.
+Decides how much memory a compressed section may take, before any of it is allocated; `DECOMPRESSED_LIMIT` is the
+default limit. Never looks at records.
 
-The output size is bounded first, from the codec's own framing (`compression_bounds`), then decompressed into a buffer
-of that size at most. So a bomb costs no more than the limit, and a small section with an immodest header costs nothing.
+First an upper bound of the output size is read from the codec's framing (`compression_bounds`), then the section is
+decompressed into a buffer of at most that size. So a decompression bomb takes no more memory than the limit, and a
+small section whose header states a huge size takes none.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ Buffer = bytes | bytearray | memoryview
 DecompressInto = Callable[[memoryview, bytearray], int]
 
 DECOMPRESSED_LIMIT = 128 * 1024 * 1024
-"""What one section may become when nothing else is said: far above a broker's usual 1 MiB batches."""
+"""The default limit for one section: far above a broker's usual batches of 1 MiB."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _LZ4_BLOCK = 64 * 1024
-# Version 1, independent blocks of 64 KiB, no checksums: Java's reader refuses blocks that lean on earlier ones.
-# The last byte is the checksum of the two before it, so it never changes either.
+# Version 1, independent blocks of 64 KiB, no checksums: Java's reader refuses blocks that depend on earlier ones.
+# The last byte is the checksum of the two before it, so it is constant, too.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_STORED = 0x80000000
 _LZ4_PLAIN_FRAMES = {
@@ -41,7 +42,7 @@ _LZ4_PLAIN_FRAMES = {
     b"\x04\x22\x4d\x18\x60\x60\x51": 1024 * 1024,
     b"\x04\x22\x4d\x18\x60\x70\x73": 4096 * 1024,
 }
-"""Headers of frames like ours, independent blocks and no checksums, with the largest block that each allows."""
+"""Headers of frames with independent blocks and no checksums, and the largest block that each allows."""
 _ZSTD_LEVEL = 3
 _GZIP_WINDOW = 31
 
@@ -57,7 +58,7 @@ class Compression(enum.IntEnum):
 
 
 def compress(codec: Compression, data: Buffer) -> bytes:
-    """The section as a Java consumer can read it: snappy in xerial's framing, lz4 as frames."""
+    """Compresses a section so that Java clients can read it: snappy in xerial's framing, lz4 as frames."""
     if codec is Compression.GZIP:
         packer = zlib.compressobj(wbits=_GZIP_WINDOW)
         return packer.compress(data) + packer.flush()
@@ -71,7 +72,7 @@ def compress(codec: Compression, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_LIMIT) -> memoryview:
-    """What `compress` was given; a DecodeError for broken bytes, unknown codecs, and more than `limit` bytes."""
+    """Reverses `compress`. Raises DecodeError for invalid bytes, unknown codecs, and more than `limit` bytes."""
     view = memoryview(data)
     try:
         if codec == Compression.NONE:
@@ -104,20 +105,20 @@ def _within(view: memoryview, limit: int) -> memoryview:
 
 def _decompress_gzip(view: memoryview, limit: int) -> memoryview:
     unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
-    # One byte above the limit tells "more than the limit" from "exactly the limit".
+    # One byte above the limit distinguishes "more than the limit" from "exactly the limit".
     plain = unpacker.decompress(view, limit + 1)
     if len(plain) > limit:
         raise _too_large(limit)
     if not unpacker.eof:
         raise ValueError("it ends in the middle")
     if unpacker.unused_data:
-        raise ValueError(f"{len(unpacker.unused_data)} bytes behind its end")
+        raise ValueError(f"{len(unpacker.unused_data)} bytes after its end")
     return memoryview(plain)
 
 
 def _decompress_snappy(view: memoryview, limit: int) -> memoryview:
     is_xerial = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
-    # Walked twice, not kept: a hostile stream may consist of a great many tiny blocks.
+    # The blocks are read twice and not kept in a list: a hostile stream may consist of very many tiny blocks.
     total = sum(map(snappy_bound, _xerial_blocks(view))) if is_xerial else snappy_bound(view)
     if total > limit:
         raise _too_large(limit)
@@ -134,7 +135,7 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     position = 0
     while position < len(view):
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-            # Streams may be joined: each begins with the header anew.
+            # Streams may be concatenated: each begins with the header.
             position += len(_XERIAL_HEADER)
             if position > len(view):
                 raise ValueError("its header is cut off")
@@ -155,7 +156,7 @@ def _decompress_lz4(view: memoryview, limit: int) -> memoryview:
     bound = lz4_bound(view)
     if block_limit is None or bound > limit:
         return _decompress_bounded(cramjam.lz4.decompress_into, view, bound, limit)
-    # What Java writes. It needs no frame decoder, whose own buffers cost a fifth of the time.
+    # Java writes such frames. They need no frame decoder, whose own buffers take a fifth of the time.
     target = memoryview(bytearray(bound))
     start = 0
     for block, is_stored in plain_lz4_blocks(view, header):

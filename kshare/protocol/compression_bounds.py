@@ -1,8 +1,8 @@
-"""How much a compressed section can become at most, read from its framing without decompressing anything.
+"""Upper bounds of decompressed sizes, read from the framing of a section without decompressing anything.
 
-Each function walks block headers only: time in proportion to the blocks, no memory. A bound may be generous (by up to
-one block), never too small; framing that can't be walked is a ValueError, an IndexError or a struct.error. Whether a
-bound is too much is decided by `compression`, and whether the blocks themselves are sound by the codec.
+Each function reads block headers only, in time proportional to the number of blocks, without allocating. A bound may be
+too large by up to one block, never too small. Invalid framing raises ValueError, IndexError or struct.error.
+`compression` decides whether a bound is too large; the codec checks the blocks themselves.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _LZ4_STORED = 0x80000000
 _ZSTD_MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _SKIPPABLE_MASK = 0xFFFFFFF0
-# A match of three bytes makes 64; nothing in snappy grows faster.
+# A match of three bytes produces 64 bytes; nothing in snappy grows faster.
 _SNAPPY_GROWTH = 22
-# A byte that lengthens a match adds 255; the rest of a sequence pays for the few bytes above it.
+# A byte that lengthens a match adds 255 bytes; the few bytes more are made up for by the rest of the sequence.
 _LZ4_GROWTH = 255
 _ZSTD_MAX_BLOCK = 128 * 1024
 
 _BoundOf = Callable[[memoryview, int], tuple[int, int]]
-"""From a frame behind its magic number to its bound and where it ends."""
+"""Takes the position after a frame's magic number; returns the frame's bound and its end."""
 
 
 def _uint32(view: memoryview, position: int) -> int:
@@ -32,7 +32,7 @@ def _uint32(view: memoryview, position: int) -> int:
 
 
 def snappy_bound(view: memoryview) -> int:
-    """The size a raw snappy block states, which the codec then holds it to."""
+    """The size that a raw snappy block states; the codec then enforces it."""
     size = 0
     for index in range(5):
         byte = view[index]
@@ -47,7 +47,7 @@ def snappy_bound(view: memoryview) -> int:
 
 
 def _sum_of_frames(view: memoryview, magic: int, codec: str, bound_of: _BoundOf) -> int:
-    """Over all frames, what their blocks may hold; skippable ones hold nothing."""
+    """The sum of the bounds of all frames; skippable frames contain nothing."""
     total = 0
     position = 0
     while position < len(view):
@@ -81,11 +81,11 @@ def _lz4_frame(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def plain_lz4_blocks(view: memoryview, header: bytes) -> Iterator[tuple[memoryview, bool]]:
-    """Each block, and whether it is stored as it is, of frames that all begin with this header and carry no sums."""
+    """Each block, and whether it is uncompressed, of frames that all begin with this header and have no checksums."""
     position = 0
     while position < len(view):
         if view[position : position + len(header)] != header:
-            raise ValueError("no such lz4 frame begins here")
+            raise ValueError("no lz4 frame with the same header begins here")
         position += len(header)
         while size := _uint32(view, position):
             start = position + 4
@@ -114,7 +114,7 @@ def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
         bound += size if kind < 2 else _ZSTD_MAX_BLOCK
         position += 3 + (1 if kind == 1 else size)
     if size_width:
-        # Frames that state their size are held to it by the codec; two-byte sizes count from 256.
+        # If a frame states its size, the codec enforces it; two-byte sizes are relative to 256.
         stated = int.from_bytes(view[size_at : size_at + size_width], "little")
         bound = min(bound, stated + (256 if size_width == 2 else 0))
     return bound, position + (4 if descriptor & 0x04 else 0)

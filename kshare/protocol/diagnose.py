@@ -1,7 +1,7 @@
-"""Where did it break? Walks a message by its schema table, slowly, to name the field that the codec gave up on.
+"""Finds the field at which encoding or decoding failed: walks the message slowly, by its schema table.
 
-The straight-line codecs carry no book-keeping. When one fails, its work is done again here with a path and an offset
-in the hand. Decides nothing: what the codec refused stays refused, and what it accepted never comes here.
+To be fast, the codecs don't keep track of path and offset. If one fails, its work is repeated here with both. Never
+overrules the codec: it is only called for messages that the codec refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _DecodeWalk:
         self.data = data
         self.flexible = flexible
         self.version = version
-        self.origin = 0  # of `data` within the whole message, while inside a tagged field
+        self.origin = 0  # the offset of `data` in the whole message, while inside a tagged field
 
     def struct(self, cls: type[Any], pos: int, path: str) -> int:
         specs = [spec for spec in specs_of(cls) if spec.is_in(self.version)]
@@ -70,7 +70,7 @@ class _DecodeWalk:
 
     def array(self, owner: type[Any], spec: Spec, pos: int, path: str) -> int:
         flexible = self.flexible and spec.is_compactable
-        # A smallest size of 1 lets more through than the codec's own bound; the elements then run out of bytes.
+        # A smallest size of 1 accepts larger counts than the codec does; then an element fails for lack of bytes.
         count, start = self.guard(path, pos, p.read_nullable_count, flexible, 1)
         if count < 0 and not spec.is_nullable_in(self.version):
             raise self.error(path, pos, "null, where the version allows none")
@@ -78,12 +78,12 @@ class _DecodeWalk:
         pos = start
         for i in range(count):
             if pos >= len(self.data):
-                raise self.error(path, start, f"{count} elements announced, the bytes end behind {i}")
+                raise self.error(path, start, f"{count} elements announced, the bytes end after {i}")
             pos = self.field(owner, element, pos, f"{path}[{i}]")
         return pos
 
     def value(self, owner: type[Any], spec: Spec, pos: int, path: str) -> int | None:
-        """Where the value ends; None when it is null and may not be."""
+        """Where the value ends; None if it is null and not nullable."""
         nullable = spec.is_nullable_in(self.version)
         inner = struct_named(owner, spec.type)
         if inner:

@@ -1,4 +1,4 @@
-"""Messages in their frames: the header that belongs before a request or an answer, and the way back."""
+"""Encodes and decodes whole frames: the header of a request or response, and its body."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 MessageT = TypeVar("MessageT", bound=Message)
 
 _CORRELATION_ID = 8
-"""Where it stands in a frame: behind size, API key and version."""
+"""Its position in a frame: after size, API key and version."""
 
 
 def encode_request(
     request: Request[ResponseT], version: int, correlation_id: int, client_id: str | None
 ) -> bytearray:
-    """The whole frame, size included."""
+    """The whole frame, including its size."""
     frame = bytearray(_frame_head(request.API_KEY, version, client_id))
     struct.pack_into(">i", frame, _CORRELATION_ID, correlation_id)
     request.append_to(frame, version)
@@ -41,7 +41,7 @@ def encode_request(
 
 @lru_cache(maxsize=256)
 def _frame_head(api_key: int, version: int, client_id: str | None) -> bytes:
-    """What all requests of a kind begin with, but for their size and number."""
+    """The bytes that all such requests begin with, with zeros for size and correlation id."""
     frame = begin_frame()
     is_flexible = request_class(api_key).is_flexible(version)
     header = RequestHeader(api_key, version, 0, client_id)
@@ -50,7 +50,7 @@ def _frame_head(api_key: int, version: int, client_id: str | None) -> bytes:
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> bytearray:
-    """The whole frame, size included."""
+    """The whole frame, including its size."""
     header = ResponseHeader(correlation_id)
     frame = begin_frame()
     header.append_to(frame, response_header_version(response.API_KEY, response.is_flexible(version)))
@@ -59,7 +59,7 @@ def encode_response(response: Message, version: int, correlation_id: int) -> byt
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """Header and body of a frame without its size; what a broker does first."""
+    """Header and body of a request's frame without its size."""
     if len(frame) < 4:
         raise DecodeError("header", 0, f"a request of {len(frame)} bytes has no room for its header")
     key, version = struct.unpack_from(">hh", frame, 0)
@@ -72,7 +72,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 
 
 def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[int, ResponseT]:
-    """Correlation id and answer of a frame without its size; the asker knows which answer it waits for."""
+    """Correlation id and body of a response's frame without its size. The caller knows the expected class."""
     header, pos = ResponseHeader.decode_prefix(
         frame, response_header_version(cls.API_KEY, cls.is_flexible(version))
     )
@@ -80,22 +80,22 @@ def decode_response(cls: type[ResponseT], version: int, frame: Buffer) -> tuple[
 
 
 def decode_body(cls: type[MessageT], version: int, frame: Buffer, pos: int) -> MessageT:
-    """What is behind the header, for whoever has read that."""
+    """Decodes the body, for callers that have read the header. It begins at `pos`."""
     message, end = cls.decode_prefix(frame, version, pos)
     if end != len(frame):
-        raise DecodeError("", end, f"{len(frame) - end} bytes are left over behind the message")
+        raise DecodeError("", end, f"{len(frame) - end} bytes are left over after the message")
     return message
 
 
 def is_version_refused(frame: Buffer) -> bool:
-    """Of an answer to ApiVersions: the broker doesn't know the version of the question, and says so in version 0."""
+    """Whether an ApiVersions response says that the broker doesn't know the request's version (and is in version 0)."""
     return int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def request_class(api_key: int) -> type[Message]:
     cls = known_request(api_key)
     if cls is None:
-        raise DecodeError("header.requestApiKey", 0, f"no request that kshare knows has API key {api_key}")
+        raise DecodeError("header.requestApiKey", 0, f"kshare knows no request with API key {api_key}")
     return cls
 
 

@@ -1,6 +1,7 @@
-"""Frames: four bytes of size, a header, a body. Cuts a byte stream into frames, and knows which header goes where.
+"""Frames: four bytes of size, a header, a body. Splits a byte stream into frames, and decides header versions.
 
-Knows no message. A size is believed only up to a limit, and memory is taken as bytes come, never by what is announced.
+Sizes above a limit are refused, and memory is allocated as bytes arrive, not by the size in the frame. Doesn't know
+messages.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ __all__ = ["MAX_FRAME", "FrameSplitter"]
 
 SIZE_BYTES = 4
 MAX_FRAME = 256 * 1024 * 1024
-"""What a frame may have at most unless told otherwise: more than twice what a broker answers to a fetch of 100 MB."""
+"""The default limit of a frame's size: more than twice a broker's response to a fetch of 100 MB."""
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
 
 
 def request_header_version(api_key: int, version: int, is_flexible: bool) -> int:
-    """0 only ever belonged to the first ControlledShutdown."""
+    """The header version of a request. Only ControlledShutdown version 0 has header version 0."""
     if api_key == CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if is_flexible else 1
 
 
 def response_header_version(api_key: int, is_flexible: bool) -> int:
-    """ApiVersions answers with the oldest header: the asker can't know yet what the broker speaks."""
+    """The header version of a response. ApiVersions uses the oldest: clients don't know the broker's versions yet."""
     return 1 if is_flexible and api_key != API_VERSIONS else 0
 
 
@@ -43,7 +44,7 @@ def end_frame(frame: bytearray) -> bytearray:
 
 
 class FrameSplitter:
-    """Feed it what a socket gives, take whole frames (without their size) out. One direction of one connection."""
+    """Splits one direction of a connection into whole frames, without their size."""
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._limit = limit
@@ -55,11 +56,11 @@ class FrameSplitter:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether the stream could end here without cutting a frame."""
+        """Whether the stream could end here without truncating a frame."""
         return not self._held and self._wanted is None
 
     def feed(self, chunk: bytes | memoryview) -> Iterator[memoryview]:
-        """The frames that `chunk` completes. One that lies in a single chunk is a view of it, not a copy."""
+        """The frames that `chunk` completes. A frame within a single chunk is a view of it, not a copy."""
         rest = memoryview(chunk)
         while True:
             needed = SIZE_BYTES if self._wanted is None else self._wanted
@@ -80,11 +81,11 @@ class FrameSplitter:
 
     @property
     def missing(self) -> int:
-        """How many bytes a frame that is begun still lacks."""
+        """How many bytes of an incomplete frame are missing."""
         return 0 if self._wanted is None else self._wanted - self._held
 
     def begin_rest(self, new_buffer: Callable[[int], memoryview]) -> memoryview:
-        """Room for what is missing, to be filled before `end_rest`. `new_buffer` gives memory for the whole frame."""
+        """A buffer for the missing bytes, to be filled before `end_rest`. `new_buffer` allocates the whole frame."""
         assert self._wanted is not None, "a frame is begun"
         self._whole = new_buffer(self._wanted)
         at = 0
@@ -94,7 +95,7 @@ class FrameSplitter:
         return self._whole[at:]
 
     def end_rest(self) -> memoryview:
-        """The frame, now that its rest is written."""
+        """The frame, after its missing bytes have been written."""
         assert self._wanted is not None, "a frame is begun"
         self._parts.clear()
         self._held = 0

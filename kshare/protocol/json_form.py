@@ -1,7 +1,7 @@
-"""Messages as JSON values, in the form of Kafka's own converters: what people paste and other tools read.
+"""Messages as JSON values, in the form of Kafka's own converters.
 
-lowerCamel names; only the fields of the version; tagged fields left out while they hold their default; uuids in
-Kafka's 22 characters, bytes and records in base64. Unknown tagged fields have no JSON form in Kafka, nor here.
+Names are lowerCamel. Only fields of the version appear; tagged fields with their default value are left out. UUIDs have
+Kafka's 22 characters; bytes and records are base64. As in Kafka, unknown tagged fields have no JSON form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def uuid_bytes(text: str) -> bytes:
     """The reverse of `uuid_text`; ValueError for anything else."""
     value = base64.urlsafe_b64decode(text + "==")
     if len(value) != 16:
-        raise ValueError(f"{text!r} is no uuid of Kafka's: 22 characters of URL-safe base64")
+        raise ValueError(f"{text!r} is not a Kafka UUID (22 characters of URL-safe base64)")
     return value
 
 
@@ -36,7 +36,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
-    """Refuses, like encoding, a field that the version can't carry."""
+    """Converts a message. Raises EncodeError, as encoding does, if a field isn't in the version."""
     first, last = message.VERSIONS
     if not first <= version <= last:
         raise EncodeError("", f"{message.NAME} has no version {version}: it has {first} to {last}")
@@ -80,7 +80,7 @@ def _value_json(spec: Spec, item: Any, version: int, where: str) -> Any:
 
 
 def from_json(cls: type[MessageT], version: int, form: Any) -> MessageT:
-    """A field left out takes its default; one that the version doesn't have is refused by name."""
+    """Converts a JSON object. Missing fields get their default; fields that the version doesn't have are refused."""
     first, last = cls.VERSIONS
     if not first <= version <= last:
         raise EncodeError("", f"{cls.NAME} has no version {version}: it has {first} to {last}")
@@ -131,7 +131,7 @@ def _value(owner: type[Any], spec: Spec, version: int, item: Any, where: str) ->
 
 
 def _from_text(type_name: str, item: Any, where: str) -> Any:
-    """uuids and bytes are text in JSON."""
+    """Converts UUIDs and bytes, which are texts in JSON."""
     if type_name == "float64" and isinstance(item, int):
         return float(item)
     if type_name not in ("uuid", "bytes", "records") or not isinstance(item, str):

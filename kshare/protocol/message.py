@@ -1,4 +1,4 @@
-"""What every generated message can do: be encoded for a version, be decoded from one, and say where it broke."""
+"""The base classes of generated messages: encoding and decoding in a version, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _UNWRITABLE = (AttributeError, IndexError, TypeError, ValueError, OverflowError,
 
 
 class Message:
-    """The root of requests, responses, headers and state records; the generated class adds fields and codecs."""
+    """The base class of requests, responses, headers and state records; generated classes add fields and codecs."""
 
     __slots__ = ()
 
     NAME: ClassVar[str]
     API_KEY: ClassVar[int]
-    """Which API this belongs to; for state records the record type; -1 where there is none."""
+    """The key of its API; for state records the record type; -1 if there is neither."""
     VERSIONS: ClassVar[tuple[int, int]]
     """First and last version."""
     FLEXIBLE: ClassVar[tuple[int, int]]
@@ -38,13 +38,13 @@ class Message:
         return cls.FLEXIBLE[0] <= version <= cls.FLEXIBLE[1]
 
     def encode(self, version: int) -> bytes:
-        """The bytes of this message; EncodeError when a value doesn't fit or the version can't carry a field."""
+        """Encodes the message. Raises EncodeError if a value doesn't fit or the version doesn't have a field."""
         out = bytearray()
         self.append_to(out, version)
         return bytes(out)
 
     def append_to(self, out: bytearray, version: int) -> None:
-        """Like `encode`, behind what `out` holds already. After an error `out` is as it was."""
+        """Like `encode`, but appends to `out`. After an error `out` is unchanged."""
         check = _version_problem(type(self), version)
         if check:
             raise EncodeError("", check)
@@ -59,15 +59,15 @@ class Message:
 
     @classmethod
     def decode(cls, data: Buffer, version: int) -> Self:
-        """The message that `data` holds, all of it. Fields of type records stay views into `data`."""
+        """Decodes a message that fills all of `data`. Fields of type records are views of `data`."""
         message, end = cls.decode_prefix(data, version)
         if end != len(data):
-            raise DecodeError(cls.NAME, end, f"{len(data) - end} bytes are left over behind the message")
+            raise DecodeError(cls.NAME, end, f"{len(data) - end} bytes are left over after the message")
         return message
 
     @classmethod
     def decode_prefix(cls, data: Buffer, version: int, start: int = 0) -> tuple[Self, int]:
-        """The message that begins at `start`, and where it ends."""
+        """Decodes the message that begins at `start`; also returns where it ends."""
         check = _version_problem(cls, version)
         if check:
             raise DecodeError("", start, check)
@@ -90,7 +90,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class Request(Message, Generic[ResponseT]):
-    """A request; knows the class of its answer."""
+    """A request, with the class of its response."""
 
     __slots__ = ()
 
@@ -98,6 +98,6 @@ class Request(Message, Generic[ResponseT]):
 
 
 class Response(Message):
-    """An answer."""
+    """A response."""
 
     __slots__ = ()

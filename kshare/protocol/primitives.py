@@ -1,10 +1,10 @@
-"""The wire's smallest parts: varints, strings, bytes, arrays, tagged fields; what the generated codecs are made of.
+"""Reads and writes varints, strings, bytes, arrays and tagged fields, for the generated codecs.
 
-Readers take `(buffer, position)` and give `(value, position behind it)`; writers append to a `bytearray`.
+Readers take `(buffer, position)` and return `(value, position after it)`; writers append to a `bytearray`.
 "Compact" is the form of flexible versions: an unsigned varint of length + 1, with 0 for null.
-A reader that can't go on raises `MalformedError`, `IndexError`, `struct.error` or `UnicodeDecodeError` without saying
-where it was: the straight path carries no book-keeping, and `kshare.protocol.diagnose` finds the place afterwards.
-No reader allocates by a length or count that the buffer hasn't enough bytes left to honour.
+If a reader fails, it raises `MalformedError`, `IndexError`, `struct.error` or `UnicodeDecodeError` without a position:
+to be fast, readers don't keep track of it, and `kshare.protocol.diagnose` finds the field afterwards.
+Readers allocate nothing for a length or count that is larger than the rest of the buffer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 Buffer = bytes | bytearray | memoryview
-"""What bytes may arrive in. Fields of type records keep a view of it: nothing is copied."""
+"""Types of input. Fields of type records are views of it, not copies."""
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -24,21 +24,21 @@ MAX_STRING = 32767
 
 
 class MalformedError(ValueError):
-    """Bytes that can't be what the schema says; `diagnose` turns it into a DecodeError with path and offset."""
+    """The bytes contradict the schema; `diagnose` turns it into a DecodeError with path and offset."""
 
 
 class UnencodableError(ValueError):
-    """A value that can't be written; `diagnose` turns it into an EncodeError with the path."""
+    """A value can't be encoded; `diagnose` turns it into an EncodeError with the path."""
 
 
 class Decoder(Protocol[T_co]):
-    """A generated struct's `decode_from`."""
+    """The `decode_from` of a generated struct."""
 
     def __call__(self, buf: Buffer, pos: int, version: int) -> tuple[T_co, int]: ...
 
 
 class Encodable(Protocol):
-    """A generated struct, as writers see it."""
+    """A generated struct that can be encoded."""
 
     def encode_into(self, out: bytearray, version: int) -> None: ...
 
@@ -117,7 +117,7 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
 def write_string(out: bytearray, value: str) -> None:
     data = value.encode()
     if len(data) > MAX_STRING:
-        raise UnencodableError(f"{len(data)} bytes, a string carries {MAX_STRING}")
+        raise UnencodableError(f"{len(data)} bytes, but a string has at most {MAX_STRING}")
     out += struct.pack(">h", len(data))
     out += data
 
@@ -133,7 +133,7 @@ def write_compact_string(out: bytearray, value: str) -> None:
     data = value.encode()
     length = len(data)
     if length > MAX_STRING:
-        raise UnencodableError(f"{length} bytes, a string carries {MAX_STRING}")
+        raise UnencodableError(f"{length} bytes, but a string has at most {MAX_STRING}")
     write_uvarint(out, length + 1)
     out += data
 
@@ -145,7 +145,7 @@ def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
         write_compact_string(out, value)
 
 
-# --- bytes and records (the same on the wire; records are kept as a view, bytes are copied out)
+# --- bytes and records (the same on the wire; records are read as views, bytes are copied)
 
 
 NO_RECORDS = memoryview(b"")
@@ -178,7 +178,7 @@ def read_compact_nullable_records(buf: Buffer, pos: int) -> tuple[memoryview | N
 
 
 def read_records(buf: Buffer, pos: int) -> tuple[memoryview, int]:
-    """Null, which the version doesn't allow, is read as empty: kfake says so of partitions without data."""
+    """Null is read as empty, although the version doesn't allow it: kfake sends it for partitions without data."""
     view, pos = read_nullable_records(buf, pos)
     return NO_RECORDS if view is None else view, pos
 
@@ -240,7 +240,7 @@ def write_compact_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
 
 
 def read_count(buf: Buffer, pos: int, flexible: bool, smallest: int) -> tuple[int, int]:
-    """How many elements follow; refused when the bytes that are left can't hold that many."""
+    """The number of elements. Raises MalformedError if the bytes left can't contain that many."""
     count, pos = read_nullable_count(buf, pos, flexible, smallest)
     if count < 0:
         raise MalformedError("null, where the version allows none")
@@ -251,7 +251,7 @@ def read_nullable_count(buf: Buffer, pos: int, flexible: bool, smallest: int) ->
     """Like `read_count`, -1 for null."""
     if flexible:
         count = buf[pos]
-        if count < 0x80:  # as `read_uvarint` would have it
+        if count < 0x80:  # the usual case of `read_uvarint`
             pos += 1
         else:
             count, pos = read_uvarint(buf, pos)
@@ -277,7 +277,7 @@ def write_count(out: bytearray, count: int, flexible: bool) -> None:
 def read_structs(
     buf: Buffer, pos: int, flexible: bool, smallest: int, decode: Decoder[T], version: int
 ) -> tuple[list[T], int]:
-    if flexible and buf[pos] == 1:  # none, which is the usual number
+    if flexible and buf[pos] == 1:  # the usual case: empty
         return [], pos + 1
     count, pos = read_count(buf, pos, flexible, smallest)
     items: list[T] = []
@@ -304,7 +304,7 @@ def write_structs(out: bytearray, items: Sequence[Encodable] | None, flexible: b
 
 
 def read_numbers(buf: Buffer, pos: int, flexible: bool, code: str, size: int) -> tuple[list[int], int]:
-    """An array of fixed-width numbers, read in one go; `code` is the struct module's letter."""
+    """An array of fixed-width numbers, read at once; `code` is the struct module's letter."""
     count, pos = read_count(buf, pos, flexible, size)
     return list(struct.unpack_from(f">{count}{code}", buf, pos)), pos + count * size
 
@@ -365,7 +365,7 @@ def write_uuid(out: bytearray, value: bytes) -> None:
     out += value
 
 
-# --- structs that may be null: a byte before them says which
+# --- nullable structs: a byte before them says whether they are null
 
 
 def read_nullable_struct(buf: Buffer, pos: int, decode: Decoder[T], version: int) -> tuple[T | None, int]:
@@ -382,7 +382,7 @@ def write_nullable_struct(out: bytearray, value: Encodable | None, version: int)
         value.encode_into(out, version)
 
 
-# --- arrays of int8: bytes in Python, since that is what they are on the wire (255 for -1)
+# --- arrays of int8: bytes in Python, as on the wire (255 for -1)
 
 ONE_BYTE = tuple(bytes([value]) for value in range(256))
 
@@ -409,7 +409,7 @@ def write_int8s(out: bytearray, value: Buffer | None, flexible: bool) -> None:
 
 
 def read_tags(buf: Buffer, pos: int) -> tuple[bytes, int]:
-    """The tagged fields of a struct, as they came (their count first); empty for none."""
+    """The encoded tagged fields of a struct, beginning with their count; empty if there are none."""
     if not buf[pos]:
         return b"", pos + 1
     _, end = split_tags(buf, pos)
@@ -417,14 +417,14 @@ def read_tags(buf: Buffer, pos: int) -> tuple[bytes, int]:
 
 
 def split_tags(buf: Buffer, pos: int) -> tuple[dict[int, bytes], int]:
-    """Every tagged field's bytes, by tag. Tags ascend, so no field can be there twice."""
+    """The bytes of every tagged field, by tag. Tags must ascend, so no field can occur twice."""
     count, pos = read_uvarint(buf, pos)
     tags: dict[int, bytes] = {}
     last = -1
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         if tag <= last:
-            raise MalformedError(f"tag {tag} behind tag {last}")
+            raise MalformedError(f"tag {tag} after tag {last}")
         last = tag
         length, pos = read_uvarint(buf, pos)
         view, pos = _span(buf, pos, length)
@@ -433,7 +433,7 @@ def split_tags(buf: Buffer, pos: int) -> tuple[dict[int, bytes], int]:
 
 
 def join_tags(tags: Mapping[int, Buffer]) -> bytes:
-    """The reverse of `split_tags`; empty for none."""
+    """The reverse of `split_tags`; empty if there are no tags."""
     if not tags:
         return b""
     out = bytearray()
@@ -446,7 +446,7 @@ def join_tags(tags: Mapping[int, Buffer]) -> bytes:
 
 
 def check_tag_end(value: bytes, end: int) -> None:
-    """A known tagged field must fill the size that it was announced with."""
+    """Checks that a known tagged field fills the size of its tag."""
     if end != len(value):
         raise MalformedError(f"a tagged field of {len(value)} bytes, {end} were needed")
 
@@ -462,7 +462,7 @@ def write_tags(out: bytearray, tags: bytes) -> None:
 
 
 def merge_tags(known: Mapping[int, Buffer | None], unknown: bytes) -> bytes:
-    """Known and unknown tagged fields in one. A known one at its default (None) is left out, but keeps its place."""
+    """Known and unknown tagged fields together. Known ones that are None (default) are left out but stay reserved."""
     tags: dict[int, Buffer] = dict(split_tags(unknown, 0)[0]) if unknown else {}
     for tag in known:
         if tag in tags:

@@ -1,4 +1,4 @@
-# C types for record.py. Kept positions are 32 bits wide: a batch states its size in an int32.
+# C types for record.py. Positions are stored in 32 bits: the size of a batch is an int32.
 
 cimport cython
 cimport kshare.fast.memory as memory

@@ -1,12 +1,12 @@
-"""Records, and the walk over an opened batch that makes them.
+"""Records, and the walk over an opened batch that creates them.
 
-Decides whether each record is well formed and whether it lies in the offset ranges that were asked for. Never checks
-sums or decompresses: `records` has done so. A record holds positions; its key, value and headers are copied out when
-they are asked for, so what nobody reads costs nothing. In return a record keeps its batch's bytes alive: to keep many
-records for long, keep their values.
+Decides whether each record is well formed and within the requested offset ranges. Checksums and decompression are done
+before, by `records`. A record contains positions; key, value and headers are copied when they are read, so parts that
+aren't read cost nothing. In return, a record keeps its batch's bytes alive: to keep many records for long, keep their
+values.
 
 Compiled through `record.pxd`. Numbers of one and two bytes, which nearly all are, are read in place: a call for each
-would make the uncompiled walk three times slower. `brink` is where two bytes can no longer be read without looking.
+would make the uncompiled walk three times slower. From `brink` on, two bytes can't be read without a check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kshare.errors import CorruptBatchError
 from kshare.protocol.uncopied import refuse_copy
 
 OffsetRanges = Sequence[tuple[int, int]]
-"""First and last offset, both included; ascending and apart from each other."""
+"""First and last offset, both included; ascending and not overlapping."""
 
 _LONGEST_NUMBER = 10
 
@@ -28,9 +28,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def read_number(data: bytes, position: int, end: int, last_shift: int) -> tuple[int, int]:
-    """A varint before its zigzag is undone, and the position behind it.
+    """A varint, still zigzag-encoded, and the position after it.
 
-    If it is cut off or too long the position is beyond `end`, where all further reads stay: one check after several
+    If it is cut off or too long, the position is after `end`, as it is for all further reads: one check after several
     reads is enough. `last_shift` is 28 for 32-bit numbers and 63 for 64-bit ones.
     """
     if position >= end:
@@ -45,13 +45,13 @@ def read_number(data: bytes, position: int, end: int, last_shift: int) -> tuple[
             return 0, end + 1
         byte = data[position]
         position += 1
-        # The tenth byte has room for one bit: Python would keep what C and Java drop.
+        # Only one bit of the tenth byte counts: Python would keep the bits that C and Java drop.
         number |= (byte & (0x7F if shift < 63 else 1)) << shift
     return number, position
 
 
 class Record:
-    """A record as the producer sent it, with the offset and timestamp that it has in the log."""
+    """A record as the producer sent it, with its offset and timestamp in the log."""
 
     __slots__ = (
         "_base_timestamp",
@@ -85,7 +85,7 @@ class Record:
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970: the producer's, or the broker's if `has_append_time`."""
+        """Milliseconds since 1970: from the producer, or from the broker if `has_append_time`."""
         return self.read_timestamp()
 
     def read_timestamp(self) -> int:
@@ -108,7 +108,7 @@ class Record:
 
     @property
     def headers(self) -> Headers:
-        """Names and values in the order of the producer; a name may come more than once."""
+        """Names and values in the producer's order; a name may occur more than once."""
         if self._header_count == 0:
             return ()
         return self._read_headers()
@@ -120,7 +120,7 @@ class Record:
         for _ in range(self._header_count):
             number, position = read_number(data, position, self._stop, 28)
             end = position + (number >> 1)
-            # Java reads a malformed name the same way: with replacement characters, not with an error.
+            # As in Java, malformed names get replacement characters; they aren't errors.
             name = data[position:end].decode("utf-8", "replace")
             number, position = read_number(data, end, self._stop, 28)
             if number & 1:
@@ -141,7 +141,7 @@ class Record:
 
 
 class RecordWalk:
-    """The records of one batch that lie in the ranges, one by one. Ends with the last range, not with the batch."""
+    """Iterates over the records of one batch that are in the ranges. Ends with the last range, not with the batch."""
 
     __slots__ = (
         "_base_offset",
@@ -205,15 +205,15 @@ class RecordWalk:
         refuse_copy(self, "walk the batch again")
 
     def records_left(self) -> int:
-        """How many records the batch has behind this place, in the ranges or not."""
+        """How many records of the batch are left, in the ranges or not."""
         return self._left
 
     def broken_at(self) -> int:
-        """The offset of the malformed record that ended the walk, or the lowest it can have; -1 where none did."""
+        """The offset, or the lowest possible one, of the malformed record that ended the walk; -1 if there is none."""
         return self._broken_at
 
     def values(self) -> list[bytes | None]:
-        """Those of the records that are left, without a record for each."""
+        """The values of the records that are left, without creating records."""
         found: list[bytes | None] = []
         one = Record.__new__(Record)
         while self.step(one):
@@ -221,14 +221,14 @@ class RecordWalk:
         return found
 
     def read_at(self, position: int, left: int, previous_delta: int) -> Record:
-        """The record at that place: for a reader that goes its own way and is at its wit's end."""
+        """The record at that position: for `record_loop`, if it can't read it itself."""
         self._position = position
         self._left = left
         self._previous_delta = previous_delta
         return next(self)
 
     def step(self, record: Record) -> bool:
-        """Makes `record` the next one; False when there is none."""
+        """Turns `record` into the next one; returns False if there is none."""
         data, end = self._data, self._end
         brink = end - 1
         while self._left > 0:
@@ -244,7 +244,7 @@ class RecordWalk:
             stop = at + (number >> 1)
             if stop > end or number & 1:
                 raise self._broken(at, "its length doesn't fit into the batch", is_placed=False)
-            # Behind one byte of attributes, which mean nothing in this format, comes the timestamp.
+            # The timestamp comes after one byte of attributes, which this format doesn't use.
             at += 1
             timestamp_at = at
             while at < brink and data[at] > 0x7F:
@@ -267,7 +267,7 @@ class RecordWalk:
             self._position = stop
             self._left -= 1
             if self._left == 0 and stop != end:
-                raise self._broken(stop, f"{end - stop} bytes behind the last one")
+                raise self._broken(stop, f"{end - stop} bytes after the last one")
             if delta > self._last and not self._next_range(delta):
                 self._left = 0
                 break
@@ -349,7 +349,7 @@ class RecordWalk:
         return at
 
     def _next_range(self, delta: int) -> bool:
-        """Goes to the first range that ends at or behind the offset; False if there is none."""
+        """Goes to the next range that ends at or after the offset; returns False if there is none."""
         ranges = self._ranges
         if ranges is None:
             return False
@@ -365,7 +365,7 @@ class RecordWalk:
     def _broken(self, position: int, reason: str, *, is_placed: bool = True) -> CorruptBatchError:
         """`is_placed` if the offset of the malformed record is known."""
         error = CorruptBatchError(self._base_offset, position, f"record {self._count - self._left}: {reason}")
-        # What is behind it can't be found: to go on would only come to it again.
+        # Later records can't be found. Continuing would only raise the same error again.
         self._broken_at = self._base_offset + self._previous_delta + (not is_placed)
         self._left = 0
         return error

@@ -1,7 +1,7 @@
-"""Makes record batches, and changes what a broker changes in them: base offset, leader epoch, append time.
+"""Builds record batches, and changes what a broker changes in them: base offset, leader epoch, append time.
 
-Never decides offsets, sequences or timestamps: callers say them. Records are encoded as they are appended, so that
-`size` is known before the batch is built.
+Callers pass offsets, sequences and timestamps. Records are encoded when they are appended, so `size` is known before
+the batch is built.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_number(out: bytearray, number: int) -> None:
 
 
 class BatchBuilder:
-    """Collects records, then builds the batch that holds them."""
+    """Collects records, then builds their batch."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """What the batch would take without compression."""
+        """The size of the batch without compression."""
         return header.HEADER.size + len(self._records)
 
     def append(
@@ -83,10 +83,10 @@ class BatchBuilder:
         headers: Iterable[tuple[str, Buffer | None]] = (),
         offset: int | None = None,
     ) -> None:
-        """Adds a record behind the last one, or at a later offset: what compaction leaves has gaps."""
+        """Adds a record after the last one, or at a later offset, as compaction leaves gaps."""
         delta = self._last_delta + 1 if offset is None else offset - self.base_offset
         if not self._last_delta < delta <= header.MAX_INT32:
-            reason = f"{offset} is not behind {self.base_offset + self._last_delta}, or too far behind it"
+            reason = f"{offset} is not after {self.base_offset + self._last_delta}, or too far after it"
             raise EncodeError("offset", reason)
         if self.record_count == 0:
             self._base_timestamp = timestamp
@@ -107,10 +107,10 @@ class BatchBuilder:
         self.record_count += 1
 
     def build(self, *, last_offset: int | None = None) -> bytearray:
-        """The batch. `last_offset` may lie behind the last record, or stand for all where none is left."""
+        """Builds the batch. `last_offset` may be after the last record, or given for a batch without records."""
         last_delta = self._last_delta if last_offset is None else last_offset - self.base_offset
         if last_delta < max(self._last_delta, 0):
-            raise EncodeError("last_offset", "a batch spans one offset at least, and all of its records")
+            raise EncodeError("last_offset", "a batch must span at least one offset, and all of its records")
         payload = compress(self.compression, self._records) if self._records else b""
         batch = bytearray(header.HEADER.size)
         header.HEADER.pack_into(
@@ -168,13 +168,13 @@ def build_end_marker(
 
 
 def assign_offset(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Puts a batch at its place in the log, in place. The checksum doesn't cover either field."""
+    """Sets a batch's offset and leader epoch, in place. The checksum covers neither field."""
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, header.LEADER_EPOCH_AT, leader_epoch)
 
 
 def assign_append_time(batch: bytearray | memoryview, timestamp: int) -> None:
-    """Gives all records of a batch the broker's timestamp, in place."""
+    """Sets the broker's timestamp for all records of a batch, in place."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, header.ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, header.ATTRIBUTES_AT, attributes | header.APPEND_TIME_BIT)
     _TIMESTAMP.pack_into(batch, header.MAX_TIMESTAMP_AT, timestamp)

@@ -1,9 +1,9 @@
-"""Records of many batches as columns in Arrow's memory layout, without a Python object for a record.
+"""Records of many batches as columns in Arrow's memory layout, without a Python object per record.
 
-Decides how the buffers grow; what is well formed is decided by `record`, whose walk fills one `Record` here again and
-again. Never imports Arrow: it hands out plain buffers, which `kshare.spark.arrow` wraps.
+Decides how the buffers grow. `record` checks the records: its walk fills one `Record` again and again. Doesn't import
+Arrow: it returns plain buffers, which `kshare.spark.arrow` wraps.
 
-Compiled through `record_columns.pxd`; uncompiled it works the same and saves nothing.
+Compiled through `record_columns.pxd`; uncompiled it works the same but isn't faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_OFFSET = 2**31 - 1
 
 
 class BytesBuffers(NamedTuple):
-    """A column of byte strings: bit set where there is a value (None: everywhere), int32 offsets, contents."""
+    """A column of byte strings: a bit for each row with a value (None: all have one), int32 offsets, contents."""
 
     validity: memoryview | None
     offsets: memoryview
@@ -27,7 +27,7 @@ class BytesBuffers(NamedTuple):
 
 
 class ColumnBuffers(NamedTuple):
-    """What `RecordColumns.take` hands over. Row `n`'s headers are those from `header_offsets[n]` to the next."""
+    """The result of `RecordColumns.take`. Row `n`'s headers are those from `header_offsets[n]` to the next."""
 
     rows: int
     offsets: memoryview
@@ -41,14 +41,14 @@ class ColumnBuffers(NamedTuple):
 
 
 def _with_room(buffer: bytearray, size: int) -> bytearray:
-    """The buffer with room for that many bytes at least, doubled so that this is rare."""
+    """The buffer with at least that many bytes; it at least doubles, so that growing is rare."""
     if size <= len(buffer):
         return buffer
     return memory.grown(buffer, max(size, 2 * len(buffer)))
 
 
 class BytesColumn:
-    """Grows a column of byte strings. Room must be reserved before values are added."""
+    """Builds a column of byte strings. Call `reserve` before adding values."""
 
     __slots__ = (
         "_content_bytes",
@@ -75,11 +75,11 @@ class BytesColumn:
         self._make_room(0)
 
     def reserve(self, rows: int) -> None:
-        """Makes room for that many values more; room for their contents is made when they come."""
+        """Makes room for that many more values; room for their contents is made when they are added."""
         self._offsets = _with_room(self._offsets, 4 * (self.rows + rows + 1))
         missing = (self.rows + rows + 7) // 8 - len(self._validity)
         if missing > 0:
-            # All are values until told otherwise: a bit is cleared for each null.
+            # All bits are set at first; the bit of each null is cleared.
             self._validity = self._validity + b"\xff" * (missing + len(self._validity))
         self._offset_numbers = memory.int32s(self._offsets)
         self._validity_bytes = memory.writable(self._validity)
@@ -118,7 +118,7 @@ class BytesColumn:
 
 
 class RecordColumns:
-    """Collects the records of walks, one after the other, until they are taken."""
+    """Collects the records of walks until they are taken."""
 
     __slots__ = (
         "_header_names",
@@ -146,13 +146,13 @@ class RecordColumns:
 
     @property
     def size(self) -> int:
-        """The bytes of keys, values and headers so far."""
+        """The size of all keys, values and headers so far, in bytes."""
         return self._keys.size + self._values.size + self._header_names.size + self._header_values.size
 
     def append(self, walk: RecordWalk) -> int:
-        """Adds the records that are left of the walk and says how many they were.
+        """Adds the records that are left of the walk, and returns their number.
 
-        If one of them is malformed, those before it stay added and CorruptBatchError is raised.
+        If one is malformed, the ones before it stay added, and CorruptBatchError is raised.
         """
         before = self.rows
         row = before
@@ -211,7 +211,7 @@ class RecordColumns:
         self._header_names.add(mended, 0, len(mended))
 
     def take(self) -> ColumnBuffers:
-        """The columns so far; the next ones begin empty."""
+        """Returns the columns so far, and starts empty ones."""
         taken = ColumnBuffers(
             self.rows,
             memoryview(self._offsets)[: 8 * self.rows],

@@ -1,6 +1,6 @@
-"""The layout of a batch's 61-byte header, format 2: what the reader and the builder of batches agree on.
+"""The layout of a batch's 61-byte header, format 2, for the reader and the builder of batches.
 
-Says where fields lie and what bits mean; never reads or writes a batch.
+Only positions of fields and meanings of bits.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ producer id, producer epoch, base sequence, number of records."""
 MAGIC = 2
 LENGTH_AT = 8
 LENGTH_BEHIND = 12
-"""The length counts what follows it."""
+"""The length counts the bytes from here on."""
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
 CHECKSUM_AT = 17
 CHECKSUM_BEHIND = 21
-"""The checksum covers what follows it: base offset and leader epoch may change without it."""
+"""The checksum covers the bytes from here on: base offset and leader epoch can change without it."""
 ATTRIBUTES_AT = 21
 MAX_TIMESTAMP_AT = 35
 
@@ -34,7 +34,7 @@ MAX_INT64 = 2**63 - 1
 
 
 class ControlType(enum.IntEnum):
-    """What a control batch says, from its record's key."""
+    """The type of a control record, from its key."""
 
     ABORT = 0
     COMMIT = 1

@@ -1,9 +1,8 @@
-"""The quick way through a whole batch where nothing is compiled.
+"""A faster way to read a whole batch if nothing is compiled.
 
-In C every number costs the same; in the interpreter calls and attributes cost most. So this loop keeps everything in
-local variables and knows only the usual shape of a record: short numbers, no headers. Whatever is different, broken
-included, it leaves to `RecordWalk`, one record at a time: nothing is decided here. Compiled, the walk alone is quicker
-than this could be.
+In the interpreter, calls and attribute access cost most. So this loop keeps everything in local variables and handles
+only usual records: with short numbers and without headers. All others, including malformed ones, are read by
+`RecordWalk`, one at a time, so all checks are there. If compiled, the walk itself is faster than this could be.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Iterator
 from kshare.protocol.record import Record, RecordWalk
 
 _NOT_SHORT = ~0x3FFE
-"""The bits that an even number of one or two bytes hasn't."""
+"""The bits that are 0 in even numbers of one or two bytes."""
 _NOT_TINY = ~0x7E
-"""Those that an even number of one byte hasn't."""
+"""The bits that are 0 in even numbers of one byte."""
 _LONGEST_NUMBER = 10
 
 
 class _ReadyRecord(Record):
-    """A record whose key and value are there already: cheaper here than properties that make them."""
+    """A record with key and value as attributes: cheaper here than properties that create them."""
 
     __slots__ = ("key", "value")
 
@@ -30,9 +29,9 @@ class _ReadyRecord(Record):
 
 
 def quick_records(walk: RecordWalk) -> Iterator[Record]:
-    """What the fresh walk would give.
+    """Returns the same records as the walk, which must be new.
 
-    Everything is read first and judged afterwards: reading too far finds another record or, at the end of the batch,
+    Everything is read first and checked afterwards: reading too far hits another record or, at the end of the batch,
     the zeros that `memory.readable` adds there.
     """
     data, end, left, position, last_delta = (

@@ -1,8 +1,8 @@
-"""Record batches as brokers send them: headers first, records when asked for.
+"""Record batches as brokers send them. Headers are read at once, records on demand.
 
-Decides whether a batch may be trusted (length, magic, checksum, counts, decompressed size); `record` then decides the
-same for each record. Never decides which records a consumer may have: acquired ranges and aborted transactions come
-from elsewhere, and offsets that compaction removed are simply not there.
+Decides whether a batch is valid (length, magic, checksum, counts, decompressed size); `record` then checks each record.
+Doesn't decide which records a consumer gets: acquired ranges and aborted transactions are applied elsewhere. Offsets
+that compaction removed have no record.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Buffer = bytes | bytearray | memoryview
 
 _SMALLEST_RECORD = 7
 _IS_QUICK = fast.IS_ON and str(record_module.__file__).endswith(".py")
-"""The quick loop is: compiled, the walk is quicker; switched off, there is one way for all."""
+"""Whether to use `record_loop`: not if compiled, as the walk is faster then, nor if `fast` is switched off."""
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = frozenset(map(int, ControlType))
 
 
 def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[Batch]:
-    """The batches of a fetch's records, or of a log segment's bytes.
+    """The batches of a fetch response's records, or of a log segment.
 
-    A batch that is cut off at the end is left out: brokers fill a fetch to the byte. Nothing is copied or checked
-    beyond the headers until a batch is opened, so a corrupt batch doesn't hide those behind it.
+    An incomplete batch at the end is left out: brokers cut off a response at the fetch size. Only headers are read and
+    checked until a batch is opened, so a corrupt batch doesn't hide those after it.
     """
     view = memoryview(data)
     if view.format != "B":
@@ -59,7 +59,7 @@ def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) 
 
 
 class Batch:
-    """One batch. Its header is read at once and its records are checked, decompressed and made when asked for."""
+    """One batch. Its header is read at once; records are checked, decompressed and created on demand."""
 
     __slots__ = (
         "_decompressed_limit",
@@ -115,12 +115,12 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """The batch's bytes on the wire."""
+        """The size of the batch on the wire, in bytes."""
         return len(self.view)
 
     @property
     def last_offset(self) -> int:
-        """The offset that the batch ends with, whether or not compaction has left a record there."""
+        """The last offset of the batch, even if compaction has removed its record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -132,7 +132,7 @@ class Batch:
 
     @property
     def has_append_time(self) -> bool:
-        """Whether the broker's clock gave the timestamps (LogAppendTime), not the producers' (CreateTime)."""
+        """Whether timestamps are from the broker (LogAppendTime), not from the producer (CreateTime)."""
         return bool(self.attributes & header.APPEND_TIME_BIT)
 
     @property
@@ -141,12 +141,12 @@ class Batch:
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds a marker for brokers and clients in place of records for users."""
+        """Whether it contains a marker for brokers and clients instead of records for users."""
         return bool(self.attributes & header.CONTROL_BIT)
 
     @property
     def control_type(self) -> int:
-        """A control batch's first marker: a ControlType, or the bare number of a type that is newer than this."""
+        """The type of a control batch's first marker: a ControlType, or the number of an unknown type."""
         for record in self:
             key = record.key
             if key is None or len(key) < _CONTROL_KEY.size:
@@ -156,23 +156,23 @@ class Batch:
         raise self._broken(header.HEADER.size, "a control batch without a marker")
 
     def open(self) -> None:
-        """Checks the checksum and decompresses; reading records does so by itself."""
+        """Verifies the checksum and decompresses. Methods that read records call it."""
         if self._opened is None:
             self.check()
             self._decompress()
 
     def check(self) -> None:
-        """The checksum and the numbers of the header, for whoever relies on them without reading records.
+        """Verifies the checksum and the numbers in the header, for callers that use these without reading records.
 
-        The checksum doesn't cover base offset, length and leader epoch: only the neighbours can tell whether a batch
-        stands where it should.
+        The checksum doesn't cover base offset, length and leader epoch: whether a batch is at the right offset can only
+        be told from the batches before and after it.
         """
         if not self._is_checked:
             self._check()
             self._is_checked = True
 
     def missing(self) -> list[tuple[int, int]]:
-        """First and last offset of each stretch that has no record: what compaction removed. Walks all records."""
+        """First and last offset of each range without records, which compaction removed. Reads all records."""
         found: list[tuple[int, int]] = []
         expected = self.base_offset
         for record in self.records():
@@ -187,21 +187,21 @@ class Batch:
         return self.records()
 
     def records(self, ranges: OffsetRanges | None = None) -> Iterator[Record]:
-        """The records, or those whose offsets lie in the ranges; the others are stepped over without being made.
+        """The records, or those whose offsets are in the ranges; others are skipped without creating them.
 
-        A malformed record raises CorruptBatchError when the iteration comes to it.
+        A malformed record raises CorruptBatchError when the iteration reaches it.
         """
         ranges = self._narrowed(ranges)
         walk = self.walk(ranges)
         return walk if not _IS_QUICK or ranges is not None else quick_records(walk)
 
     def values(self, ranges: OffsetRanges | None = None) -> list[bytes | None]:
-        """What the same records hold."""
+        """The values of the same records."""
         records = self.records(ranges)
         return records.values() if isinstance(records, RecordWalk) else [one.value for one in records]
 
     def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
-        """The way to the same records without making them, for `RecordColumns`."""
+        """A walk over the same records, for `RecordColumns`, which doesn't create them."""
         self.open()
         return RecordWalk(
             cast(memoryview, self._opened),
@@ -215,7 +215,7 @@ class Batch:
         )
 
     def _narrowed(self, ranges: OffsetRanges | None) -> OffsetRanges | None:
-        """None if they leave nothing out: whoever walks need not look at them then."""
+        """None if the ranges contain the whole batch, so that a walk needn't check them."""
         if ranges is not None and len(ranges) == 1:
             [(first, last)] = ranges
             if first <= self.base_offset and last >= self.last_offset:

@@ -1,4 +1,4 @@
-"""The schema of a generated struct at run time, for what interprets it: JSON, and finding out where bytes broke."""
+"""The schema of a generated struct at run time, for JSON and for error messages that name the field."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Spec(NamedTuple):
     versions: tuple[int, int]
     nullable: tuple[int, int] | None
     tag: tuple[int, int, int] | None
-    """Tag, first and last version in which the field is tagged."""
+    """Tag, and first and last version in which the field is tagged."""
     is_ignorable: bool
     is_compactable: bool
-    """Whether it takes the compact form in flexible versions (one field in all of Kafka does not)."""
+    """Whether it has the compact form in flexible versions (a single field in Kafka doesn't)."""
 
     def is_in(self, version: int) -> bool:
         return self.versions[0] <= version <= self.versions[1]
@@ -49,5 +49,5 @@ def specs_of(cls: type[Any]) -> tuple[Spec, ...]:
 
 
 def struct_named(owner: type[Any], name: str) -> type[Any] | None:
-    """The generated class of a field's type; None for the format's own types. Structs live beside their owner."""
+    """The generated class of a field's type, which is in its owner's module; None for primitive types."""
     return getattr(sys.modules[owner.__module__], name, None) if name[0].isupper() else None

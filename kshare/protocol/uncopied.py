@@ -1,6 +1,6 @@
-"""Why some objects are neither copied nor pickled: they are places in shared memory, or locks that a session holds.
+"""Prevents copying and pickling of objects that refer to shared memory, or to locks of a session.
 
-Compiled classes would be pickled by what Cython makes of their pointers, plain ones by their slots. Both refuse here.
+Otherwise compiled classes would be pickled with what Cython makes of their pointers, and others by their slots.
 """
 
 from __future__ import annotations
@@ -9,5 +9,5 @@ from typing import NoReturn
 
 
 def refuse_copy(one: object, instead: str) -> NoReturn:
-    """For `__reduce__`, which `copy` and `pickle` ask; `instead` says what to do."""
+    """For `__reduce__`, which `copy` and `pickle` call; `instead` says what to do instead."""
     raise TypeError(f"{type(one).__name__} objects can't be copied or pickled: {instead}")

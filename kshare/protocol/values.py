@@ -1,4 +1,4 @@
-"""Does a Python value fit a type of the schema format? One answer for encoding errors and for JSON."""
+"""Checks whether a Python value fits a type of the schema format, for encoding errors and for JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _RANGES = {
 
 
 def problem(type_name: str, value: Any) -> str | None:
-    """Why a value, not null, can't be written as this primitive; None when it can."""
+    """Why a value that isn't null can't be encoded as this primitive; None if it can."""
     if type_name in _RANGES:
         low, high = _RANGES[type_name]
         if not isinstance(value, int):
-            return f"{_shown(value)} is no {type_name}"
+            return f"{_shown(value)} is not of type {type_name}"
         return None if low <= value <= high else f"{value} is outside {type_name} ({low} to {high})"
     if type_name == "bool":
-        return None if isinstance(value, bool | int) else f"{_shown(value)} is no bool"
+        return None if isinstance(value, bool | int) else f"{_shown(value)} is not a bool"
     if type_name == "float64":
-        return None if isinstance(value, float | int) else f"{_shown(value)} is no number"
+        return None if isinstance(value, float | int) else f"{_shown(value)} is not a number"
     if type_name == "string":
         return _string_problem(value)
     if not isinstance(value, bytes | bytearray | memoryview):
@@ -38,12 +38,12 @@ def problem(type_name: str, value: Any) -> str | None:
 
 def _string_problem(value: Any) -> str | None:
     if not isinstance(value, str):
-        return f"{_shown(value)} is no string"
+        return f"{_shown(value)} is not a string"
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
-        return f"{_shown(value)} has a lone surrogate, which UTF-8 can't write"
-    return None if length <= MAX_STRING else f"{length} bytes, a string carries {MAX_STRING}"
+        return f"{_shown(value)} contains a lone surrogate, which UTF-8 can't encode"
+    return None if length <= MAX_STRING else f"{length} bytes, but a string has at most {MAX_STRING}"
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""A proxy between any client and any cluster that keeps all traffic in view: it says that every broker is here.
+"""A proxy between any client and any cluster that observes all traffic: it replaces broker addresses with its own.
 
-Decides nothing about Kafka but where brokers are. Bytes are passed on first; whoever watches gets them afterwards.
+Broker addresses are all that it changes. Bytes are forwarded first and inspected afterwards.
 """
 
 from __future__ import annotations

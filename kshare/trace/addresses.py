@@ -1,7 +1,7 @@
-"""Where brokers say that they are: finds addresses in answers, and puts others in their place.
+"""Broker addresses in responses: finds them, so that they can be replaced.
 
-Decides which answers hold addresses, and by their schemas in which fields and since which version. An answer that holds
-none is never touched.
+Decides which responses contain addresses; their schemas say in which fields and since which version. A response without
+addresses is never changed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _WITH_ADDRESSES: dict[int, type[Message]] = {
     )
 }
 _ADDRESS = {"host", "port"}
-"""The fields of whatever says where a broker is."""
+"""A struct with both of these fields is an address."""
 
 
 class Handling(Enum):
-    """What an answer needs on its way."""
+    """How the proxy forwards a response."""
 
     PASS = auto()
     HOLD = auto()
-    """Addresses may be anywhere."""
+    """Hold all of it back: addresses may be anywhere."""
     HOLD_TAIL = auto()
 
 
@@ -62,7 +62,7 @@ def handling(api_key: int, version: int) -> Handling:
 
 
 def _leads_to_address(owner: Any, spec: Spec) -> bool:
-    """Whether a field is part of an address, or holds structs in which there are some."""
+    """Whether a field is part of an address, or holds structs that contain addresses."""
     inner: Any = struct_named(owner, spec.element)
     if inner is None:
         return spec.attribute in _ADDRESS and _is_place(owner)
@@ -82,7 +82,7 @@ def address_fields(cls: Any) -> tuple[Spec, ...]:
 
 
 def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
-    """An answer that was held. One that can't be read holds no addresses that we could change."""
+    """Decodes a response that was held back. None if it can't be decoded: then no addresses can be replaced."""
     if api_key == ApiVersionsResponse.API_KEY and is_version_refused(frame):
         return None
     cls = ApiVersionsResponse if api_key == ApiVersionsResponse.API_KEY else _WITH_ADDRESSES[api_key]
@@ -93,7 +93,7 @@ def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
 
 
 def address_structs(struct: Any) -> Iterator[Any]:
-    """Everything in an answer that says where a broker is. Change them, and encode the answer again."""
+    """All structs in a response that are broker addresses. Change them, and encode the response again."""
     cls: Any = type(struct)
     if _is_place(cls) and struct.host and struct.port > 0:
         yield struct
@@ -105,7 +105,7 @@ def address_structs(struct: Any) -> Iterator[Any]:
 
 
 def limit_versions(answer: ApiVersionsResponse) -> bool:
-    """No version of an answer with addresses that we couldn't read. Whether there was one."""
+    """Removes versions of responses with addresses that can't be decoded here. Returns whether there were any."""
     has_changed = False
     for api in answer.api_keys:
         known = _WITH_ADDRESSES.get(api.api_key)
@@ -116,6 +116,6 @@ def limit_versions(answer: ApiVersionsResponse) -> bool:
 
 
 def encode(answer: Message, version: int, frame: memoryview) -> bytes:
-    """With the correlation id of the frame that it came in; without the size."""
+    """Encodes a response with the correlation id of its original frame, without the size."""
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     return bytes(encode_response(answer, version, correlation_id)[4:])

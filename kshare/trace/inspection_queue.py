@@ -1,7 +1,7 @@
 """Bytes that were forwarded and are still to be inspected.
 
-It is received into one room, piece behind piece, and is passed on and looked at there: nothing large is copied. Pieces
-of one answer are looked at as one. Decides what is one; never when it is looked at.
+They are received into one large buffer, one piece after another, and are forwarded and inspected in place: nothing
+large is copied. Decides which pieces are inspected together; the socket loop decides when.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from kshare.fast.uncleared import uncleared
 
 _ROOM = 4 * 1024 * 1024
 _CHUNK = 256 * 1024
-"""What there has to be of it to receive into."""
+"""The most to receive at once. If less of the buffer is left, a new one is taken."""
 _SMALL = 16 * 1024
 _ONE_MOMENT_S = 0.001
-"""Pieces that follow each other so closely may be looked at as one that came with the last of them."""
+"""Pieces that arrive closer together than this are inspected as one, with the time of the last."""
 _MOST_PIECES, _MOST_BYTES = 1024, 32 * 1024 * 1024
 _LARGEST_PIECE = 31 * 1024 * 1024
 
 See = Callable[[memoryview, float], None]
-"""Looks at bytes, told when they came."""
+"""Inspects bytes; the second argument is the time of their arrival."""
 
 
 _Piece = tuple[See, memoryview, int, int, float]
-"""Who looks at it, the room that it is in, from where to where, and when it came."""
+"""The function that inspects it, its buffer, its start and end in there, and the time of its arrival."""
 
 
 class InspectionQueue:
@@ -43,11 +43,11 @@ class InspectionQueue:
 
     @property
     def is_too_much(self) -> bool:
-        """Looking should go first: what is to be passed on has to wait, then, and memory doesn't grow."""
+        """Inspect before forwarding more, so that memory doesn't grow."""
         return len(self._pieces) > _MOST_PIECES or self._bytes > _MOST_BYTES
 
     def receive(self, source: socket.socket) -> memoryview:
-        """What has come, in memory that nobody else writes to as long as somebody looks at it."""
+        """Receives into memory that isn't overwritten as long as there is a view of it."""
         if _ROOM - self._used < _CHUNK:
             self._room = uncleared(_ROOM)
             self._used = 0
@@ -56,12 +56,12 @@ class InspectionQueue:
         return self._room[first : self._used]
 
     def add(self, see: See, size: int) -> None:
-        """What was received last, so many bytes, is for `see`."""
+        """Queues the last `size` bytes that were received, to be inspected by `see`."""
         self._bytes += size
         self._pieces.append((see, self._room, self._used - size, self._used, time()))
 
     def look(self) -> None:
-        """At the oldest: no answer before its question."""
+        """Inspects the oldest pieces. The order is kept, so that no response comes before its request."""
         see, room, first, behind, at = self._pieces.popleft()
         while self._pieces:
             next_see, next_room, begins, ends, came = self._pieces[0]
@@ -71,11 +71,12 @@ class InspectionQueue:
             self._pieces.popleft()
         self._bytes -= behind - first
         seen = room[first:behind]
-        # Who remembers a small question until it is answered shall not keep a large room for it.
+        # A copy: small requests are kept until their responses arrive, and must not keep the large buffer alive.
         see(memoryview(bytes(seen)) if len(seen) < _SMALL else seen, at)
 
 
 def _have_memory_kept() -> None:
-    """What was passed on is freed soon, and in its place comes the next. glibc gives such pieces back to the system,
-    and to get new ones costs more than all that is done with them; unless it has seen a large one come and go."""
+    """Makes glibc keep the memory of freed buffers, for the next one. By default it returns blocks of this size to the
+    system, and getting new ones costs more than everything done with them. It keeps them after a larger one was
+    freed."""
     bytes(_LARGEST_PIECE)

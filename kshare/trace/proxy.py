@@ -1,6 +1,6 @@
 """The proxy: a listener for each broker of the cluster, created when its address first appears.
 
-Decides at which port a broker is found here: the ones behind the first, as far as they are free.
+Decides which port stands for which broker: the ports after the first one that are free.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Proxy:
         self._tasks: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[Address] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Tells where it listens."""
+        """Runs until cancelled. Reports the address that it listens on as its task status."""
         bootstrap = self._settings.bootstrap
         listener = self._bind(self._listen[1])
         self._first_port = listener.getsockname()[1]
@@ -63,11 +63,11 @@ class Proxy:
         return listener
 
     def _port_for(self, address: Address) -> int:
-        """Where this broker is found here."""
+        """The port here that stands for this broker."""
         if address not in self._ports:
             listener = self._bind_behind()
             self._ports[address] = listener.getsockname()[1]
-            assert self._tasks is not None, "somebody is connected"
+            assert self._tasks is not None, "a client is connected"
             self._tasks.start_soon(self._serve, listener, [address])
         return self._ports[address]
 
@@ -104,7 +104,7 @@ class Proxy:
                 whence, here = client.peer, client.own[0]
                 server, address, where = await self._upstream.open(addresses)
             except OSError:
-                return  # it has gone before we could look
+                return  # the client has disconnected already
             except KshareError as error:
                 self._watcher.note(str(error))
                 return

@@ -1,7 +1,7 @@
 """Relays one client connection to a broker, in both directions.
 
-Decides when something is passed on: at once, before anybody looks at it. The watcher sees what the broker said, not
-what the client was told.
+Bytes are forwarded at once, before they are inspected. The observer gets what the broker sent, with the original
+addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kshare.trace.socket_loop import READABLE, WRITABLE, SocketLoop
 
 _TLS_HELLO = b"\x16\x03"
 _MOST_IN_A_ROW = 16
-"""Pieces from one side, before others have their turn."""
+"""How many pieces to read from one side before other connections are served."""
 
 Endpoint = tuple[str, int]
 
@@ -40,17 +40,17 @@ class Tap(Protocol):
 
 
 class ProxyObserver(Protocol):
-    """Learns of connections. What it raises ends the proxy."""
+    """Is notified of connections. An exception that it raises ends the proxy."""
 
     def opened(self, client: Endpoint, server: Endpoint, name: str, time: float) -> Tap:
-        """`server` is an IP address; `name` is how the cluster calls it."""
+        """`server` is an IP address; `name` is the address that the cluster advertises."""
 
     def note(self, text: str) -> None:
-        """Something went wrong that isn't on the wire."""
+        """Reports a problem that can't be seen in the traffic."""
 
 
 class Relay:
-    """Of two sockets that don't block. It doesn't close them."""
+    """Relays between two non-blocking sockets. It doesn't close them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Relay:
         self._ended = anyio.Event()
 
     async def run(self) -> None:
-        """Until either side hangs up."""
+        """Runs until either side disconnects."""
         try:
             self._go_on()
             await self._ended.wait()
@@ -89,7 +89,7 @@ class Relay:
             self._pump.look()
         self._tap.closed(time(), by_client=self._ended_by_client)
 
-    # --- what the pump calls
+    # --- called by the socket loop
 
     def _client_ready(self, events: int) -> None:
         self._work(events, self._requests, self._answers)
@@ -109,9 +109,7 @@ class Relay:
         except (OSError, EOFError):
             self._end(lane)
         except DecodeError as error:
-            self._note(
-                f"{self._name} answers what is no answer of Kafka's, so the connection was closed: {error}"
-            )
+            self._note(f"{self._name} sent an invalid Kafka response, so the connection was closed: {error}")
             self._end(lane)
         else:
             if was_full or reading.is_full or writing.is_full:
@@ -127,15 +125,15 @@ class Relay:
         self._pump.watch(self._client, _interest(requests, answers), self._client_ready)
         self._pump.watch(self._server, _interest(answers, requests), self._server_ready)
 
-    # --- what passes
+    # --- forwarding
 
     def _pass_request(self, data: memoryview) -> Iterable[memoryview]:
         if not self._has_begun:
             self._has_begun = True
             if data[: len(_TLS_HELLO)] == _TLS_HELLO:
                 self._note(
-                    "a client speaks TLS: have it speak plainly to this proxy, and give TLS to the cluster by "
-                    "--command-config"
+                    "a client speaks TLS: configure it without TLS, as the proxy accepts plaintext only; configure TLS "
+                    "to the cluster with --command-config"
                 )
                 raise EOFError
         for asked in self._heads.feed(data):
@@ -151,11 +149,11 @@ class Relay:
 class _Frames(Protocol):
     @property
     def is_amid(self) -> bool:
-        """One has begun, and more of it has to come."""
+        """A frame has begun, and isn't complete yet."""
 
 
 class _Lane:
-    """One direction. Reads no more than can be written: EOFError when there is nothing more to read."""
+    """One direction. Stops reading while it can't write. Raises EOFError at the end of the stream."""
 
     def __init__(
         self,
@@ -172,10 +170,10 @@ class _Lane:
         self._frames = frames
         self._unsent: deque[memoryview] = deque()
         self.is_full = False
-        """There is more to write than there is room for."""
+        """The sink doesn't take any more for now."""
 
     def read(self) -> None:
-        """What has come, and passes it on. The rest of a frame mostly follows at once, and is looked for."""
+        """Forwards what has arrived. In the middle of a frame it tries again: the rest mostly follows at once."""
         pieces = 0
         while not self.is_full:
             try:
@@ -189,10 +187,10 @@ class _Lane:
             pieces += 1
             is_worth_trying = self._frames.is_amid and pieces < _MOST_IN_A_ROW
             if not (is_worth_trying or (isinstance(self._source, ssl.SSLSocket) and self._source.pending())):
-                return  # what else has come, makes itself heard
+                return  # if more has arrived, the selector reports it
 
     def flush(self) -> None:
-        """There is room again."""
+        """The sink can take more again."""
         self._write()
         self.read()
 

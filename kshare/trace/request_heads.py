@@ -1,4 +1,4 @@
-"""Reads the heads of requests: the first twelve bytes, from a stream that isn't kept."""
+"""Reads the first twelve bytes of each request from a stream, without keeping the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RequestHead(NamedTuple):
 
 
 class RequestHeadReader:
-    """Sizes lead from one head to the next. What has no room for a head (a SASL token of old) is passed over."""
+    """Follows the sizes from one head to the next. Frames too short for a head (old SASL tokens) are skipped."""
 
     def __init__(self) -> None:
         self._head = b""

@@ -1,6 +1,7 @@
-"""What a broker answers, on its way to the client: passed on as it comes, but for what may hold addresses.
+"""A broker's responses: forwarded as they arrive, except those that may contain addresses.
 
-Decides how much of an answer is held back, and until when. Most is not; of what a ShareFetch brings, only the end.
+Decides how much of a response is held back, and until when. Most responses aren't held back at all, and ShareFetch
+responses only at their end.
 """
 
 from __future__ import annotations
@@ -15,35 +16,35 @@ from kshare.trace.request_heads import RequestHead
 from kshare.trace.response_tail import TAIL, encode_in_length, has_no_addresses, rewritten_tail
 
 Move = Callable[[str, int], tuple[str, int]]
-"""A broker's address → where clients find it here."""
+"""A broker's address → the proxy's address for it."""
 
 _SIZE, _HEAD = 4, 8
-"""The size alone; with the correlation id behind it."""
+"""Bytes of the size, and of size and correlation id."""
 
 
 class ResponseStream:
-    """`asked` is what is waited for, by correlation id; what is answered is taken out of it."""
+    """`asked` are the pending requests, by correlation id; answered ones are removed."""
 
     def __init__(self, asked: MutableMapping[int, RequestHead], move: Move) -> None:
         self._asked = asked
         self._move = move
         self._begun = b""
-        """Of a frame whose head hasn't come yet as a whole."""
+        """The beginning of a frame whose head hasn't arrived completely."""
         self._question: RequestHead | None = None
         self._handling = Handling.PASS
         self._left = 0
-        """Bytes of the frame that have still to come."""
+        """How many bytes of the frame haven't arrived yet."""
         self._parts: list[memoryview] = []
-        """Of a frame that may have to be read: all of it so far."""
+        """All that has arrived of a frame that may have to be decoded."""
         self._held = b""
-        """What has come of its end, which isn't passed on yet."""
+        """The part of it that is held back."""
 
     @property
     def is_amid(self) -> bool:
         return bool(self._begun or self._left)
 
     def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
-        """What can be passed on. DecodeError if this is no stream of frames."""
+        """Returns what can be forwarded. Raises DecodeError if this isn't a stream of frames."""
         rest = memoryview(self._begun + bytes(chunk) if self._begun else chunk)
         self._begun = b""
         while rest:
@@ -57,14 +58,14 @@ class ResponseStream:
                 yield last
 
     def _begin(self, rest: memoryview) -> bool:
-        """Whether it can be said what comes."""
+        """Reads a frame's head. Returns False if more bytes are needed."""
         if len(rest) < _SIZE:
             return False
         size = int.from_bytes(rest[:_SIZE], "big", signed=True)
         if not 0 <= size <= MAX_FRAME:
-            raise DecodeError("size", 0, f"a frame of {size} bytes announced")
+            raise DecodeError("size", 0, f"the frame size is {size} bytes")
         question = None
-        if _SIZE + size >= _HEAD:  # or else it is a SASL token of old
+        if _SIZE + size >= _HEAD:  # otherwise it is an old SASL token
             if len(rest) < _HEAD:
                 return False
             question = self._asked.pop(int.from_bytes(rest[_SIZE:_HEAD], "big", signed=True), None)
@@ -74,7 +75,7 @@ class ResponseStream:
         return True
 
     def _pass(self, piece: memoryview) -> list[bytes | memoryview]:
-        """What needn't be held back."""
+        """Returns the parts that needn't be held back."""
         if self._handling is Handling.PASS:
             return [piece]
         self._parts.append(piece)
@@ -112,7 +113,7 @@ class ResponseStream:
         return encode(answer, question.version, frame) if has_changed else bytes(frame)
 
     def _moved_tail(self, question: RequestHead, frame: memoryview, held: bytes) -> bytes:
-        """`held` with other addresses, if they are in it; all before it has been passed on."""
+        """`held` with replaced addresses, if it contains any; everything before it has been forwarded already."""
         answer = decode(question.api_key, question.version, frame)
         if answer is None:
             return held

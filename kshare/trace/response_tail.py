@@ -1,7 +1,7 @@
-"""The end of a ShareFetch's answer, which is held back until it is known whether addresses are in it.
+"""The end of a ShareFetch response, which is held back until it is known whether it contains addresses.
 
-Decides what is told by the end alone, and how other addresses get into as many bytes. What is in the end, the schema
-says: a field that a version adds is kept like any other.
+Decides what can be told from the end alone, and how other addresses are encoded in the same number of bytes. Goes by
+the schema, so fields that new versions add are kept.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from kshare.protocol.spec import specs_of, struct_named
 from kshare.trace.addresses import address_fields, address_structs, encode
 
 TAIL = 4096
-"""Bytes that are held back. Enough for the addresses of 40 brokers."""
+"""How many bytes are held back. Enough for the addresses of 40 brokers."""
 
 _PADDING_TAGS = (100, 200, 20_000)
-"""No fields of Kafka's; whoever doesn't know a tag passes over it. Their numbers take one, two and three bytes."""
+"""Tags that Kafka doesn't use: unknown tags are skipped. Their numbers take one, two and three bytes."""
 
 
 def has_no_addresses(tail: bytes, version: int) -> bool:
-    """Told by the end alone, as nearly always. False if it can't be."""
+    """Whether the end alone shows that there are no addresses, as it nearly always does. False if unknown."""
     ending = _usual_ending(version)
     return bool(ending) and tail.endswith(ending)
 
 
 @lru_cache(maxsize=16)
 def _usual_ending(version: int) -> bytes:
-    """How an answer without addresses ends: no elements, fields at their defaults and no tags.
+    """How a response without addresses ends: no elements, fields at their defaults and no tags.
 
-    Empty where an answer with addresses may end in the same way, as far as its schema goes. By a tag that the schema
-    doesn't know, and whose last byte is 1, it may: then a client is told where the broker really is.
+    Empty if by the schema a response with addresses could end in the same way. Not excluded is a tag that the schema
+    doesn't know and whose last byte is 1: then a client gets the broker's real address.
     """
     cls: Any = ShareFetchResponse
     fields = address_fields(cls)
@@ -42,7 +42,7 @@ def _usual_ending(version: int) -> bytes:
         return b""
     element: Any = struct_named(cls, fields[0].element)
     if any(spec.is_tagged_in(version) for spec in specs_of(element)):
-        return b""  # an element ends with what is in its tags
+        return b""  # an element ends with the contents of its tags
     without: bytes = cls().encode(version)
     with_one: bytes = cls(**{fields[0].attribute: [element()]}).encode(version)
     start = next(i for i, (one, other) in enumerate(zip(without, with_one, strict=False)) if one != other)
@@ -50,7 +50,7 @@ def _usual_ending(version: int) -> bytes:
 
 
 def rewritten_tail(held: bytes, old: bytes, new: bytes) -> bytes | None:
-    """`held`, the end of an answer, changed as `new` differs from `old`. None if these differ before it as well."""
+    """`held`, the end of a response, with the changes from `old` to `new`. None if these differ before it as well."""
     size = len(held)
     if len(old) != len(new) or old[:-size] != new[:-size]:
         return None
@@ -60,10 +60,10 @@ def rewritten_tail(held: bytes, old: bytes, new: bytes) -> bytes | None:
 
 
 def encode_in_length(answer: Message, version: int, frame: memoryview, length: int) -> bytes | None:
-    """Like `encode`, in so many bytes: the frame's size has been passed on already.
+    """Like `encode`, but in exactly `length` bytes: the frame's size has been forwarded already.
 
-    What is too short is filled up by a tag that nobody knows; what is too long goes without racks, or without
-    addresses, for which clients then ask. None if nothing helps.
+    If the result is too short, it is padded with an unknown tag. If it is too long, racks are left out, and then
+    addresses, which clients then get from metadata. None if nothing helps.
     """
     fitting = _padded(answer, version, frame, length)
     if fitting is None:

@@ -1,11 +1,11 @@
 """A loop over the sockets of all connections, which moves bytes between them.
 
-A task that waits on a stream costs more than what there is to do for a piece of an answer. Here one task waits for all
-sockets at once, and while they are busy it goes back to the event loop for a moment now and then only.
+A task that waits on a stream costs more than forwarding a piece of a response. Here one task waits for all sockets at
+once, and while they are busy it returns to the event loop only now and then.
 
-Decides when what was passed on is looked at: when nothing else is to be done, or after a while, and then at all of it.
-Whoever looks at each answer as it comes does so with caches gone cold, takes twice as long, and the cores it takes are
-those that client and broker need.
+Decides when forwarded bytes are inspected: when the sockets are idle, or after a while, and then all of them.
+Inspecting each response as it arrives takes twice as long, because the caches are cold then, and takes CPU time that
+client and broker need.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kshare.trace.inspection_queue import InspectionQueue, See
 READABLE, WRITABLE = EVENT_READ, EVENT_WRITE
 
 _IDLE_S = 0.005
-"""How long everything else in this process waits for a next event, and how soon what was passed on is looked at."""
+"""How long to wait for the next event before other tasks run, and before forwarded bytes are inspected."""
 _BURST_S = 0.02
-"""How long everything else waits while there is no end of events."""
+"""How long other tasks wait at most while events keep coming."""
 _UNSEEN_S = 0.05
-"""How long what was passed on isn't looked at while there is no end of events."""
+"""How long inspection is put off at most while events keep coming."""
 
 
 class SocketLoop:
@@ -39,7 +39,7 @@ class SocketLoop:
         self._look_at = 0.0
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             if not self._unseen:
                 await anyio.wait_readable(self._selector)
@@ -47,7 +47,7 @@ class SocketLoop:
             await checkpoint()
 
     def close(self) -> None:
-        """Call when no socket is watched any more."""
+        """Call it when no socket is watched any more."""
         self._selector.close()
 
     def watch(self, connected: socket.socket, interest: int, on_ready: Callable[[int], None]) -> None:
@@ -69,20 +69,20 @@ class SocketLoop:
                 self._selector.unregister(one)
 
     def receive(self, source: socket.socket) -> memoryview:
-        """What has come, to be passed on and looked at later."""
+        """Receives bytes that are to be forwarded now and inspected later."""
         return self._unseen.receive(source)
 
     def look_later(self, see: See, size: int) -> None:
-        """At what was received last. Keeps the order."""
+        """Queues the last `size` bytes that were received for inspection, in order."""
         self._unseen.add(see, size)
 
     def look(self) -> None:
-        """At everything."""
+        """Inspects everything that is queued."""
         while self._unseen:
             self._unseen.look()
 
     def _move(self, until: float) -> None:
-        """Until there is nothing to do for a while."""
+        """Handles events until `until`, or until nothing is left to do."""
         while (now := monotonic()) < until:
             ready = self._selector.select(0 if self._is_looking else _IDLE_S)
             for key, events in ready:

@@ -1,6 +1,6 @@
 """Connections to the cluster: TCP, TLS, and SASL on behalf of clients that don't authenticate.
 
-Decides how a failure to connect is told. What is said afterwards is the client's affair.
+Decides how a failure to connect is reported. Later requests and responses are passed through unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Upstream:
         self._context: ssl.SSLContext | None = None
 
     async def open(self, addresses: Sequence[Address]) -> tuple[TcpStream, Address, tuple[str, int]]:
-        """A stream that requests can be sent on, to the first address that answers; which one, and where that is."""
-        problem: KshareError = ConnectionLost("there is no address to connect to")
+        """Connects to the first address that answers: returns the stream, that address, and its IP address and port."""
+        problem: KshareError = ConnectionLost("no address to connect to")
         for address in addresses:
             try:
                 with anyio.fail_after(self._settings.connect_timeout):
@@ -72,7 +72,7 @@ class Upstream:
 
 
 class _Asker:
-    """Asks one question after another."""
+    """Sends requests one after another, each when the response to the previous one has arrived."""
 
     def __init__(self, stream: TcpStream, settings: NetSettings, peer: str) -> None:
         self._stream = stream
@@ -97,7 +97,7 @@ class _Asker:
             raise connection_error(error, self._peer) from error
 
     async def _next_frame(self) -> memoryview:
-        """One was asked for, so there is one."""
+        """A request was sent, so exactly one frame arrives."""
         while not (frames := self._frames.read()):
             await anyio.wait_readable(self._stream.socket)
         return frames[0]

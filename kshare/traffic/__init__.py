@@ -1,6 +1,6 @@
-"""What passes between clients and brokers, understood: exchanges on a line, sessions and locks, a linter, sums.
+"""Analyzes the traffic between clients and brokers: exchanges as text, sessions and locks, a linter, totals.
 
-Pure: bytes and their times come from whoever has them, a proxy (`kshare trace`) or a capture (`kshare pcap`).
+Pure: callers pass bytes with their times, from a proxy (`kshare trace`) or a capture (`kshare pcap`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The entry point: takes exchanges of any number of connections, reports what they mean and what is wrong.
 
-Decides in which order names, ledger, linter and sums learn of an exchange. Time is the time of what is seen.
+Decides in which order names, tracker, linter and totals process an exchange. The current time is that of the traffic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kshare.traffic.summary import Summary, TrafficTotals
 
 @dataclass(slots=True, eq=False)
 class AnalyzedExchange:
-    """One exchange, with all that is known of it."""
+    """One exchange, with everything that is known about it."""
 
     exchange: Exchange
     share: ShareExchange | None
@@ -62,12 +62,12 @@ class TrafficAnalyzer:
         self.tracker.missing_bytes(number)
 
     def connection_closed(self, connection: Connection, time: float) -> list[Finding]:
-        """Call it behind the exchanges that were left unanswered."""
+        """Call it after `see` for the requests that were left unanswered."""
         self._now = max(self._now, time)
         return self._linter.closed(connection.number, time)
 
     def finish(self, time: float | None = None) -> list[Finding]:
-        """What can be said at the end only."""
+        """Returns the findings that can be made only at the end."""
         self._now = max(self._now, time or 0.0)
         return self._linter.finish(self._now)
 
@@ -77,7 +77,7 @@ class TrafficAnalyzer:
 
 
 def _told(exchange: Exchange, share: ShareExchange | None) -> Mentions:
-    """Turns know it already, and are the many."""
+    """A faster `mentions` for share exchanges, which are the most frequent ones."""
     if share is None:
         return mentions(exchange.request, exchange.response)
     mentioned = Mentions(groups={share.group} if share.group else set())

@@ -1,7 +1,7 @@
 """Finds the client of a connection whose beginning was not seen: the side that sends requests.
 
-Decides by whole requests where there are any: what begins like a request could be an answer by chance, what reads as
-one to its last byte could not.
+Goes by whole requests where possible: a response can begin like a request by chance, but can't be decoded as one to its
+last byte.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _TLS_RECORDS = (b"\x14\x03", b"\x15\x03", b"\x16\x03", b"\x17\x03")
 
 
 def is_tls(data: bytes) -> bool:
-    """Whether bytes begin as TLS begins its records."""
+    """Whether bytes begin with a TLS record."""
     return data[:2] in _TLS_RECORDS
 
 
 def begins_with_request(data: bytes) -> bool:
-    """Whether bytes begin with the frame of a request: a whole one, or as much of it as is there."""
+    """Whether bytes begin with the frame of a request, complete or not."""
     size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
     if not SIZE_BYTES < size <= MAX_FRAME:
         return False

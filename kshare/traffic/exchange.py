@@ -1,7 +1,4 @@
-"""A request with its response, and the frames that carried them.
-
-Values alone: nothing here decides anything.
-"""
+"""A request with its response, and the frames that carried them. Only data: nothing here decides anything."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from kshare.protocol.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One TCP connection of a client to a broker; addresses are texts, as they are shown."""
+    """One TCP connection of a client to a broker; addresses are texts, for display."""
 
     number: int
     client: str
@@ -22,7 +19,7 @@ class Connection:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One frame on its way, without its size; before anything is known of its answer."""
+    """One frame, without its size. If it is a request, its response isn't known yet."""
 
     connection: Connection
     is_request: bool
@@ -31,12 +28,12 @@ class Frame:
     api_key: int
     version: int
     is_token: bool = False
-    """A SASL token in the old form: no header, no API, nothing but secrets."""
+    """A SASL token in the old form: it has no header and no API, and is secret."""
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A request, and its answer unless there is none. Times are seconds of the Unix epoch."""
+    """A request, and its response if there is one. Times are seconds since the Unix epoch."""
 
     connection: Connection
     api_key: int
@@ -50,15 +47,15 @@ class Exchange:
     response_frame: memoryview | None = None
     response: Message | None = None
     problem: str = ""
-    """Why something of it couldn't be decoded."""
+    """Why part of it couldn't be decoded."""
     expects_answer: bool = True
-    """False for what is never answered: a Produce with acks=0."""
+    """False for requests without a response: Produce with acks=0."""
     is_token: bool = False
     request_surplus: int = 0
-    """Bytes behind the request that belong to nothing in it. Brokers don't mind them."""
+    """How many bytes are left over after the request. Brokers ignore them."""
     response_surplus: int = 0
     is_unheard: bool = False
-    """The answer was sent, but it fell into a hole of the capture."""
+    """The response was sent, but is missing in the capture."""
 
     @property
     def api(self) -> str:
@@ -72,5 +69,5 @@ class Exchange:
 
     @property
     def seconds(self) -> float | None:
-        """How long the answer took."""
+        """The time from request to response."""
         return None if self.answered_at is None else self.answered_at - self.asked_at

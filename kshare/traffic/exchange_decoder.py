@@ -1,7 +1,7 @@
-"""Both directions of one connection: bytes to frames, frames to requests with their responses.
+"""Decodes both directions of one connection: bytes to frames, frames to requests with their responses.
 
-Decides which answer belongs to which request, and what has none. Knows no meaning of any request but two: a Produce
-with acks=0 isn't answered, and a SaslHandshake in version 0 is followed by tokens without headers.
+Decides which response belongs to which request, and which requests have none. Only two requests are special: a Produce
+with acks=0 has no response, and a SaslHandshake in version 0 is followed by tokens without headers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kshare.traffic.resync import ResyncingSplitter
 _API_VERSIONS = 18
 _CORRELATION_BYTES = 4
 _MAX_UNSOLICITED = 100
-# Mostly headers end with a byte that says so; then they needn't be read as messages, for all in them is known.
+# Most headers end with a byte for "no tags". Then they needn't be decoded as messages: all their fields are known.
 _TAGGED_REQUEST, _TAGGED_RESPONSE = 2, 1
 _NO_TAGS = b"\0"
 
@@ -41,9 +41,9 @@ class ExchangeDecoder:
     ) -> None:
         self.connection = connection
         self.is_kafka: bool | None = None
-        """Whether what the client says first is a request; None as long as nothing is known."""
+        """Whether the client's first bytes are a Kafka request; None if nothing is known yet."""
         self._strays: list[Exchange] = []
-        """What answers nothing that was asked. Perhaps the question fell into a hole that shows later."""
+        """Responses without a request. The request may be in a gap of the capture that is noticed later."""
         self._on_frame = on_frame
         self._asked = ResyncingSplitter(self._looks_like_request, is_searching=is_joined_late)
         self._answered = ResyncingSplitter(self._looks_like_answer, is_searching=is_joined_late)
@@ -65,12 +65,12 @@ class ExchangeDecoder:
         return done
 
     def client_lost(self, time: float) -> None:
-        """Bytes of the client are missing here."""
+        """Bytes from the client are missing here."""
         self._has_holes = True
         self._asked.lose()
 
     def server_lost(self, time: float) -> None:
-        """Bytes of the server are missing here."""
+        """Bytes from the server are missing here."""
         self._has_holes = True
         self._answered.lose()
 
@@ -114,13 +114,13 @@ class ExchangeDecoder:
             return
         if self.is_kafka is None:
             self.is_kafka = False
-        exchange.problem = f"{len(frame)} bytes that are no request"
+        exchange.problem = f"{len(frame)} bytes that aren't a Kafka request"
         exchange.expects_answer = False
         self._asked.lose()
         self._has_holes = True
         done.append(exchange)
 
-    # --- answers
+    # --- responses
 
     def _answer(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         if self._tokens:
@@ -148,12 +148,12 @@ class ExchangeDecoder:
         done.append(found)
 
     def _unsolicited(self, frame: memoryview, time: float) -> Exchange:
-        problem = f"an answer of {len(frame)} bytes to nothing that was asked"
+        problem = f"a response of {len(frame)} bytes without a request"
         nothing = memoryview(b"")
         return Exchange(self.connection, -1, 0, 0, None, time, nothing, None, time, frame, None, problem)
 
     def _overtaken(self, correlation_id: int, done: list[Exchange]) -> None:
-        """Brokers answer in the order of the questions: the answers to older ones fell into the hole."""
+        """Brokers respond in the order of the requests: responses to earlier ones are missing in the capture."""
         for number in list(self._pending):
             if number == correlation_id:
                 return
@@ -192,11 +192,11 @@ class ExchangeDecoder:
 def _decode_request(exchange: Exchange, head: Head) -> None:
     cls = known_request(exchange.api_key)
     if cls is None:
-        exchange.problem = f"API {exchange.api_key} isn't known here"
+        exchange.problem = f"API {exchange.api_key} is unknown to kshare"
         return
     first, last = cls.VERSIONS
     if not first <= exchange.version <= last:
-        exchange.problem = f"version {exchange.version} isn't known here: {first} to {last} are"
+        exchange.problem = f"version {exchange.version} is unknown to kshare: {first} to {last} are supported"
         return
     frame, version = exchange.request_frame, exchange.version
     header = request_header_version(exchange.api_key, version, cls.is_flexible(version))
@@ -228,4 +228,4 @@ def _decode_answer(exchange: Exchange) -> None:
         exchange.response, end = cls.decode_prefix(frame, version, begin)
         exchange.response_surplus = len(frame) - end
     except KshareError as error:
-        exchange.problem = f"answer: {error}"
+        exchange.problem = f"response: {error}"

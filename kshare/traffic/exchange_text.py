@@ -1,6 +1,6 @@
-"""One line of text per exchange: who asked whom, what was acquired and acknowledged, duration and errors.
+"""One line of text per exchange: client and broker, what was acquired and acknowledged, duration and errors.
 
-Decides what is worth saying of each API. Each part of a line has a kind, which whoever draws it gives a colour.
+Decides what is shown of each API. Each part of a line has a kind, by which the terminal chooses its colour.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ValueT = TypeVar("ValueT")
 def exchange_line(
     exchange: Exchange, share: ShareExchange | None, mentioned: Mentions, names: Names
 ) -> ExchangeLine:
-    """Without the time, which is written differently in different places."""
+    """Returns the line without the time, whose format depends on the caller."""
     parts: ExchangeLine = [
         (client_text(exchange), "plain"),
         _ARROW,
@@ -213,15 +213,15 @@ def _ending(
         parts.append((exchange.problem, "error"))
     for what, size in (("request", exchange.request_surplus), ("answer", exchange.response_surplus)):
         if size:
-            parts.append((f"{surplus_text(size)} behind the {what}", "error"))
+            parts.append((f"{surplus_text(size)} after the {what}", "error"))
     if (seconds := exchange.seconds) is not None:
         parts.append((duration_text(seconds), "faint"))
     elif exchange.is_unheard:
-        parts.append(("the answer is missing in the capture", "faint"))
+        parts.append(("the response is missing in the capture", "faint"))
     elif exchange.expects_answer:
-        parts.append(("never answered", "error"))
+        parts.append(("no response", "error"))
     else:
-        parts.append(("asks for no answer", "faint"))
+        parts.append(("expects no response", "faint"))
     return parts
 
 

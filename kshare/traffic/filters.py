@@ -15,7 +15,7 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Of each kind one must fit, if there are any; letters may be small or large."""
+    """An exchange must match one value of each kind that is given. APIs and errors ignore case."""
 
     apis: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Filter:
         )
 
     def unnamed(self, exchange: Exchange, mentioned: Mentions, names: Names) -> set[bytes]:
-        """Ids of topics whose names aren't known yet, where nothing else keeps an exchange from being wanted."""
+        """Ids of topics whose names aren't known yet, if they alone decide whether the exchange is wanted."""
         if not self.topics or not self._wants_but_for_topics(exchange, mentioned):
             return set()
         return names.unnamed(mentioned) if names.calls(mentioned).isdisjoint(self.topics) else set()

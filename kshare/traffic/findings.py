@@ -1,7 +1,7 @@
 """The linter's findings: which rule was broken, by which member, and how.
 
 `LinterRule` is the base class of all rules. A rule checks one thing and describes a violation in one sentence. It keeps
-only the state that this takes, and doesn't know what happens to its findings.
+only the state that it needs for this; the linter decides which violations are reported.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ class Severity(StrEnum):
     PROTOCOL_ERROR = "forbidden"
     """The protocol doesn't allow it: brokers refuse it, or something is lost."""
     HARMFUL = "harmful"
-    """Allowed, and it hurts."""
+    """It is allowed but causes problems."""
 
 
 class Violation(NamedTuple):
-    """What a rule says of a member; `subject` tells remarks apart that are to be shown each."""
+    """A violation of a rule by a member. Violations with different subjects are reported separately."""
 
     member: ObservedMember | None
     text: str
     subject: object = None
     client_id: str | None = None
-    """Of a client that isn't known as a member."""
+    """If the client isn't known as a member."""
 
 
 Violations = Iterable[Violation]
 
 
 class LinterRule:
-    """One a file or a few to a subject; made once for a run of the linter."""
+    """The base class of rules. Each rule is instantiated once for a run of the linter."""
 
     name: ClassVar[str]
     level: ClassVar[Severity]
     about: ClassVar[str]
-    """Why it matters and what to do, in a sentence or two."""
+    """Why it matters and what to do, in one or two sentences."""
     sees_all_exchanges: ClassVar[bool] = False
-    """Also those that are in order: `ShareEvent.is_in_order`."""
+    """Whether `on_share_exchange` is also called if `ShareEvent.is_in_order`."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -58,15 +58,15 @@ class LinterRule:
         return ()
 
     def on_surplus(self, exchange: Exchange) -> Violations:
-        """Of any API: bytes are left over behind the request or the answer."""
+        """Called if bytes are left over after a request or response of any API."""
         return ()
 
     def on_time(self, tracker: GroupTracker, now: float) -> Violations:
-        """About once a second, and at the end."""
+        """Called about once a second, and at the end."""
         return ()
 
     def on_closed(self, member: ObservedMember, session: ObservedSession, now: float) -> Violations:
-        """A connection has ended with this session open on it."""
+        """Called if a connection ends while this session is open on it."""
         return ()
 
     def on_finish(self, tracker: GroupTracker, now: float) -> Violations:
@@ -78,7 +78,7 @@ class LinterRule:
 
 @dataclass(slots=True, eq=False)
 class Finding:
-    """The first of its kind, or the tenth, the hundredth: what is in between is counted only."""
+    """The first violation of its kind, or the tenth, the hundredth; those in between are only counted."""
 
     rule: str
     level: Severity
@@ -88,7 +88,7 @@ class Finding:
     client_id: str | None
     text: str
     count: int = 1
-    """How often it was found so far."""
+    """How often it has been found so far."""
 
 
 def surplus_text(size: int) -> str:
@@ -109,7 +109,7 @@ def spans_text(spans: Sequence[tuple[int, int]], most: int = 3) -> str:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Neighbours as one."""
+    """Adjacent spans merged."""
     current: tuple[int, int] | None = None
     for first, last in spans:
         if current and current[1] + 1 == first:

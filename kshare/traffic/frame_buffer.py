@@ -1,7 +1,7 @@
 """Assembles frames in one reused buffer.
 
-Who looks at traffic is done with a frame before the next one comes. Memory that is given back for each large answer and
-asked for anew costs several times what copying does: the system clears it and maps it, page by page.
+When traffic is analyzed, a frame is no longer needed when the next one comes. Freeing and allocating memory for each
+large response costs several times as much as copying it: the system clears and maps it page by page.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from kshare.protocol.frames import FrameSplitter
 
 _LARGEST = 4 * 1024 * 1024
-"""Larger frames are rare, and their memory isn't kept, nor taken by what is announced."""
+"""Larger frames are rare: their memory isn't kept, nor allocated in advance for the size in their header."""
 
 
 class FrameBuffer(FrameSplitter):
-    """As its parent, but a frame stays in its place only as long as somebody has a view of it."""
+    """Like its base class, but a frame is overwritten by the next one unless there is a view of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class FrameBuffer(FrameSplitter):
         self._begun: memoryview | None = None
 
     def is_but_more(self, part: bytes | memoryview) -> bool:
-        """Whether a frame is under way that ends behind this part, which is kept then; quicker than `feed`."""
+        """Adds a part to a frame that continues after it. Returns False if it can't; faster than `feed`."""
         end = self._held + len(part)
         if self._begun is None or end >= len(self._begun):
             return False
@@ -51,7 +51,7 @@ class FrameBuffer(FrameSplitter):
         return memoryview(self._room)[:size]
 
     def _is_free(self) -> bool:
-        """What somebody has a view of can't change its length."""
+        """Whether there is no view of the buffer: with one, it can't be resized."""
         try:
             self._room.append(0)
         except BufferError:

@@ -1,7 +1,7 @@
 """Tracks members, their sessions and the records they hold, from the traffic.
 
-Decides what a broker must believe after each turn, from its answer: an acknowledgement counts if it wasn't refused, a
-session ends with its connection. Judges nothing: rules look at the steps that come out of here.
+Derives the broker's state after each share exchange from its response: an acknowledgement counts if it wasn't refused,
+a session ends with its connection. The linter's rules check the events that are returned.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _USUAL_TYPES = {bytes([kind]) for kind in (GAP, ACCEPT, RELEASE, REJECT)}
 
 @dataclass(slots=True, eq=False)
 class ShareEvent:
-    """A turn with what was believed before it."""
+    """A share exchange, with the state before it."""
 
     share: ShareExchange
     member: ObservedMember
     session: ObservedSession | None
-    """As it is after the turn, or was before it ended."""
+    """The session after the exchange, or before it ended."""
     previous_epoch: int | None
-    """None: there was no session that we know of."""
+    """None if no session was known."""
     previous_ended: float
     checked: list[CheckedAck]
     statuses: set[AckStatus]
-    """Those that occur in `checked`."""
+    """The statuses that occur in `checked`."""
 
     @property
     def is_in_order(self) -> bool:
-        """Neither begins nor ends a session, and there is nothing about it alone that could be wrong."""
+        """It doesn't begin or end a session, and nothing in the exchange itself can be wrong."""
         share, before = self.share, self.previous_epoch
         return (
             before is not None
@@ -66,7 +66,7 @@ class ShareEvent:
 
 @dataclass(slots=True, eq=False)
 class HeartbeatEvent:
-    """A heartbeat with what was believed before it."""
+    """A heartbeat, with the state before it."""
 
     exchange: Exchange
     member: ObservedMember
@@ -128,13 +128,13 @@ class GroupTracker:
         return heartbeat_event
 
     def missing_bytes(self, number: int) -> None:
-        """Bytes of this connection are missing here: its members may have said anything meanwhile."""
+        """Bytes of this connection are missing here: the state of its members is unknown from now on."""
         self._with_holes.add(number)
         for member in self._seen_on.get(number, ()):
             member.forget_connection(number)
 
     def connection_closed(self, number: int) -> list[tuple[ObservedMember, ObservedSession]]:
-        """The sessions that end with it."""
+        """Returns the sessions that end with the connection."""
         self.closed_connections.add(number)
         self._with_holes.discard(number)
         self._seen_on.pop(number, None)
@@ -161,7 +161,7 @@ class GroupTracker:
         self._seen_on.setdefault(exchange.connection.number, set()).add(member)
         return member
 
-    # --- what a turn changes
+    # --- what a share exchange changes
 
     def _apply(self, event: ShareEvent) -> None:
         share, member, session = event.share, event.member, event.session
@@ -227,7 +227,7 @@ class GroupTracker:
 
 
 def _do_ascend(acknowledged: list[AckedRange]) -> bool:
-    """Ranges of one usual type each, none of which ends behind the beginning of the next in its partition."""
+    """Whether each range has one usual type, and the ranges of a partition ascend without overlap."""
     where, end = None, 0
     for partition, first, last, types in acknowledged:
         if types not in _USUAL_TYPES or last < first or (partition == where and first <= end):

@@ -8,7 +8,7 @@ _SHORTEST = 1e-6
 class Latencies:
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
-        """By seconds as they are written with two digits."""
+        """By seconds, formatted with two digits."""
         self.count = 0
         self.longest = 0.0
 
@@ -19,7 +19,7 @@ class Latencies:
         self.longest = max(self.longest, seconds)
 
     def quantile(self, part: float) -> float | None:
-        """0.5 is the median; None if there is nothing."""
+        """0.5 is the median; None if nothing was added."""
         wanted = part * self.count
         seen = 0
         for slot in sorted(self._slots, key=float):

@@ -1,6 +1,6 @@
 """The linter: runs all rules, and decides which violations are reported.
 
-The first of a kind is said at once, then the tenth, the hundredth and so on; all are counted.
+The first of a kind is reported at once, then the tenth, the hundredth and so on; all are counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Linter:
     def __init__(self, tracker: GroupTracker, names: Names) -> None:
         self._ledger = tracker
         self._rules = [rule(names) for rule in RULES]
-        # The many turns are shown to those alone who have an opinion on them.
+        # Share exchanges are frequent, so only rules that check them are called.
         self._of_turns = [
             rule for rule in self._rules if type(rule).on_share_exchange is not LinterRule.on_share_exchange
         ]
@@ -58,7 +58,7 @@ class Linter:
         return [said for rule in self._rules for said in self._say(rule, rule.on_surplus(exchange), time)]
 
     def time(self, now: float) -> list[Finding]:
-        """What follows from time alone."""
+        """Returns findings that depend on time alone."""
         if now - self._looked_at < _LOOK_EVERY_S:
             return []
         self._looked_at = now

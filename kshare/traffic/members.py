@@ -1,7 +1,7 @@
 """What a member has acquired, and the status of each offset that it acknowledges.
 
-Decides whether an acknowledgement was for something held, and if not, why not. Goes by what was seen alone: a lock that
-is taken for expired here has certainly expired, for it began before its answer came by.
+Decides whether an acknowledged record was held, and if not, why. Goes only by the observed traffic. A lock that counts
+as expired here has certainly expired at the broker, where it began before the response was seen.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kshare.traffic.ranges import Ranges
 from kshare.traffic.share_exchange import AckedRange, Partition
 
 _MOST_REMEMBERED = 500
-"""Pieces a partition of what isn't held any more: only to say why, so the oldest may be forgotten."""
+"""How many ranges that are no longer held to remember per partition: only for explanations, so old ones are dropped."""
 
 
 class AckStatus(Enum):
-    """Of offsets that are acknowledged."""
+    """The status of acknowledged offsets at the time of the request."""
 
     HELD = auto()
     EXPIRED = auto()
-    """The lock ran out before."""
+    """The lock had expired."""
     SETTLED = auto()
-    """Acknowledged before."""
+    """Already acknowledged."""
     LOST = auto()
     """Acquired in a session that has ended."""
     ELSEWHERE = auto()
@@ -34,12 +34,12 @@ class AckStatus(Enum):
     NEVER = auto()
     """Not acquired by this member."""
     UNSEEN = auto()
-    """The session began before we looked."""
+    """Unknown: the session began before we saw its traffic."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedLock:
-    """Of records that came in one answer with the same delivery count."""
+    """The lock of records that were acquired by one response with the same delivery count."""
 
     acquired_at: float
     deadline: float
@@ -49,7 +49,7 @@ class ObservedLock:
 
 
 class CheckedAck(NamedTuple):
-    """Part of an acknowledgement: one type, one standing."""
+    """Part of an acknowledgement with one type and one status."""
 
     partition: Partition
     first: int
@@ -65,17 +65,17 @@ class CheckedAck(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ObservedSession:
-    """What a member and a broker believe of each other."""
+    """A share session, as far as it was observed."""
 
     server: str
     connection: int
     is_partial: bool
-    """We didn't see it begin."""
+    """Its beginning wasn't seen."""
     epoch: int = 0
-    """Of the last request that the broker took."""
+    """The epoch of the last request that the broker accepted."""
     last_ended: float = 0.0
     partitions: dict[Partition, float] = field(default_factory=dict)
-    """In the broker's session, and since when."""
+    """The partitions in the broker's session, and since when."""
     held: dict[Partition, Ranges[ObservedLock]] = field(default_factory=dict)
 
     def leases(self) -> Iterator[tuple[Partition, int, ObservedLock]]:
@@ -110,9 +110,9 @@ class ObservedMember:
     resets: int = 0
     lock_ms: int = 0
     holes: int = 0
-    """How often bytes were missing of a connection of this member's."""
+    """How often bytes were missing of this member's connections."""
     longest_wait_ms: int = 0
-    """That a fetch asked for."""
+    """The longest MaxWaitMs of its fetches."""
     latencies: Latencies = field(default_factory=Latencies)
 
     def check(self, ack: AckedRange, session: ObservedSession | None, now: float) -> list[CheckedAck]:
@@ -150,14 +150,14 @@ class ObservedMember:
         )
 
     def remember(self, partition: Partition, first: int, last: int, status: AckStatus) -> None:
-        """Why these offsets aren't held any more."""
+        """Remembers why these offsets are no longer held."""
         past = self.past.get(partition)
         if past is None:
             past = self.past[partition] = Ranges(_MOST_REMEMBERED)
         past.put(first, last, status)
 
     def end_session(self, session: ObservedSession) -> None:
-        """All that it held goes back to the group."""
+        """All records held through the session are released."""
         for partition, ranges in session.held.items():
             for piece in ranges:
                 self.remember(partition, piece.first, piece.last, AckStatus.LOST)
@@ -165,7 +165,7 @@ class ObservedMember:
             del self.sessions[session.server]
 
     def forget_connection(self, number: int) -> None:
-        """Bytes of this connection are missing: what was known of its sessions, and what was held, isn't any more."""
+        """Bytes of this connection are missing: the state of its sessions and their records is unknown now."""
         self.holes += 1
         self.heartbeat_at = None
         self.past.clear()
@@ -174,6 +174,6 @@ class ObservedMember:
                 del self.sessions[session.server]
 
     def lose_session(self, session: ObservedSession) -> None:
-        """It ends without being closed."""
+        """Ends a session that wasn't closed."""
         self.end_session(session)
         self.resets += 1

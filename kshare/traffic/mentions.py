@@ -1,7 +1,7 @@
 """The errors, groups and topics that a message mentions.
 
-Goes by the schema tables of the generated classes. What is of no interest in a class is found out once, so that
-records and long lists are never walked for nothing.
+Uses the schema tables of the generated classes. Which fields of a class to read is determined once, so records and
+long lists without such fields are never walked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TOPIC_IDS = {"topicId", "topicIds"}
 @dataclass(slots=True)
 class Mentions:
     errors: dict[int, int] = field(default_factory=dict)
-    """Codes, and how often."""
+    """How often each error code occurs."""
     groups: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     topic_ids: set[bytes] = field(default_factory=set)
 
 
 class _Plan(NamedTuple):
-    """What to look at in one class."""
+    """Which attributes of a class to read."""
 
     errors: tuple[str, ...]
     groups: tuple[str, ...]

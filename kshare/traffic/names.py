@@ -1,6 +1,6 @@
-"""Names for ids of topics and nodes, learned from the traffic.
+"""Names of topics and nodes, learned from the traffic.
 
-Decides how a topic is shown while its name is unknown.
+Decides how a topic is displayed while its name is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHORT_ID = 8
 class Names:
     def __init__(self) -> None:
         self._topics: dict[bytes, str] = {}
-        """How topics are written: by their names as soon as these are known."""
+        """How topics are displayed: by name as soon as it is known."""
         self._named: set[bytes] = set()
         self._nodes: dict[str, int] = {}
 
@@ -33,11 +33,11 @@ class Names:
         return known
 
     def topics(self, mentioned: Mentions) -> set[str]:
-        """All that were mentioned, by name or id."""
+        """All mentioned topics, by name or id."""
         return mentioned.topics | {self.topic(one) for one in mentioned.topic_ids if one != _NO_TOPIC}
 
     def calls(self, mentioned: Mentions) -> set[str]:
-        """All that topics which were mentioned may be called: names, ids, and the beginnings of ids as shown."""
+        """All names that users may use for the mentioned topics: names, ids, and the displayed beginnings of ids."""
         return self.topics(mentioned) | {uuid_text(one) for one in mentioned.topic_ids}
 
     def unnamed(self, mentioned: Mentions) -> set[bytes]:
@@ -52,7 +52,7 @@ class Names:
         return f"{self.topic(topic_id)}-{number}"
 
     def node(self, server: str) -> str:
-        """The node's number, or its address as long as that is all we know."""
+        """The node's number, or its address while the number is unknown."""
         number = self._nodes.get(server)
         return server if number is None else f"node {number}"
 

@@ -20,7 +20,7 @@ class ValueRange(NamedTuple, Generic[ValueT]):
 
 
 class Ranges(Generic[ValueT]):
-    """`most`: how many pieces are kept at most; the lowest go first."""
+    """`most`: how many ranges to keep at most; the lowest are dropped first."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
@@ -34,8 +34,8 @@ class Ranges(Generic[ValueT]):
         return bool(self._pieces)
 
     def put(self, first: int, last: int, value: ValueT) -> None:
-        """In the place of whatever was there."""
-        if not self._pieces or self._pieces[-1].last < first:  # as it is when records come in their order
+        """Sets the value of a range, replacing earlier values."""
+        if not self._pieces or self._pieces[-1].last < first:  # the usual case: records come in order
             at = len(self._pieces)
         else:
             self.take(first, last)
@@ -51,7 +51,7 @@ class Ranges(Generic[ValueT]):
             del self._firsts[0], self._pieces[0]
 
     def overlapping(self, first: int, last: int) -> list[ValueRange[ValueT | None]]:
-        """All of the range in ascending order; None for what isn't there."""
+        """Returns the whole range in ascending pieces; the value is None where there is none."""
         begin = self._begin(first)
         if begin < len(self._pieces):
             piece = self._pieces[begin]
@@ -71,7 +71,7 @@ class Ranges(Generic[ValueT]):
         return found
 
     def take(self, first: int, last: int) -> None:
-        """Remove all of the range."""
+        """Removes all values in the range."""
         start = end = self._begin(first)
         left: list[ValueRange[ValueT]] = []
         while end < len(self._pieces) and self._pieces[end].first <= last:
@@ -87,6 +87,6 @@ class Ranges(Generic[ValueT]):
         self._pieces[start:end] = left
 
     def _begin(self, first: int) -> int:
-        """The first piece that ends at or behind `first`."""
+        """The index of the first piece that ends at or after `first`."""
         at = bisect_right(self._firsts, first) - 1
         return at if at >= 0 and self._pieces[at].last >= first else at + 1

@@ -1,4 +1,4 @@
-"""The head of a request: API and version. Tells whether bytes can be a request at all."""
+"""The head of a request: API and version. Checks whether bytes can be a request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Head(NamedTuple):
     correlation_id: int
     client_id: str | None
     end: int
-    """Where the client id ends."""
+    """The position after the client id."""
 
 
 def read_head(frame: memoryview) -> Head | None:
-    """The head of a frame (without its size); None if no request begins like that."""
+    """The head of a frame (without its size); None if it can't be a request."""
     if len(frame) < SHORTEST:
         return None
     api_key, version, correlation_id, length = _HEAD.unpack_from(frame)
@@ -41,7 +41,7 @@ def read_head(frame: memoryview) -> Head | None:
 
 
 def is_familiar(head: Head) -> bool:
-    """Whether it is also a request that kshare knows, with a client id that people could have chosen."""
+    """Whether kshare knows this request and version, and the client id is printable."""
     cls = known_request(head.api_key)
     return (
         cls is not None

@@ -1,8 +1,8 @@
-"""One direction of a connection: bytes in, frames out; finds the way back after a hole.
+"""Splits one direction of a connection into frames, and finds the next frame after missing bytes.
 
-While the frames lead from one to the next nothing is guessed. After a hole, or where a capture begins in the middle, a
-frame is looked for: where a piece of the stream begins (brokers and clients start frames there), and inside of pieces
-if the frame is there as a whole. What "looks like a frame" means is said by whoever knows what is waited for.
+Without missing bytes, each frame's size leads to the next. After missing bytes, or if a capture begins in the middle, a
+frame is searched: at the beginning of a received piece (where brokers and clients start frames), and inside of pieces
+if the whole frame is there. The caller decides what looks like a frame.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kshare.protocol.frames import MAX_FRAME, SIZE_BYTES
 from kshare.traffic.frame_buffer import FrameBuffer
 
 _WINDOW = 64 * 1024
-"""How many bytes are kept to look for a frame in."""
+"""How many bytes are kept to search for a frame."""
 _MAY_BEGIN_A_SIZE = re.compile(rb"[\x00-\x10]")
 
 Judge = Callable[[memoryview, bool], bool]
-"""Is this a frame, or with False the beginning of one?"""
+"""Whether these bytes look like a frame; if the second argument is False, like the beginning of one."""
 
 
 class ResyncingSplitter:
@@ -43,13 +43,13 @@ class ResyncingSplitter:
             self.lose()
 
     def lose(self) -> None:
-        """What comes next doesn't follow on what came."""
+        """Bytes are missing here: search for the next frame."""
         self._splitter = FrameBuffer()
         self._window = b""
         self._is_searching = True
 
     def _search(self, piece: bytes) -> bytes | None:
-        """The stream from its first frame on."""
+        """Returns the bytes from the first frame on; None if there is none yet."""
         self._window += piece
         at = self._first_frame(len(self._window) - len(piece))
         if at is None:

@@ -1,6 +1,6 @@
-"""ShareFetch and ShareAcknowledge, request and response together, in one form for both.
+"""One form for ShareFetch and ShareAcknowledge, request and response together.
 
-Decides nothing. Acknowledgement types that don't fit their range are kept as they are.
+Acknowledgement types that don't fit their range are kept as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AcquiredRange(NamedTuple):
 
 
 class AckedRange(NamedTuple):
-    """As it was sent: one type, or one an offset, or something wrong."""
+    """A range as it was sent: with one type, one type per offset, or an invalid number of types."""
 
     partition: Partition
     first: int
@@ -47,7 +47,7 @@ class AckedRange(NamedTuple):
         return self.last >= self.first and len(self.types) in (1, self.last - self.first + 1)
 
     def runs(self) -> list[tuple[int, int, int]]:
-        """First, last and type of neighbours that have the same one; none if something is wrong."""
+        """First offset, last offset and type of each run with one type; empty if the range is malformed."""
         _, first, last, types = self
         if len(types) == 1 and first <= last:
             return [(first, last, types[0])]
@@ -84,18 +84,18 @@ class ShareExchange:
     acknowledged: list[AckedRange] = field(default_factory=list)
     acquired: list[AcquiredRange] = field(default_factory=list)
     error: int = 0
-    """Of the request as a whole."""
+    """The error code of the whole response."""
     errors: list[PartitionError] = field(default_factory=list)
     lock_ms: int = 0
     is_answered: bool = False
 
     def refused(self) -> set[Partition]:
-        """Partitions whose acknowledgements came to nothing."""
+        """Partitions whose acknowledgements were refused."""
         return {one.partition for one in self.errors if one.is_of_acknowledging} if self.errors else set()
 
 
 def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
-    """None for anything that is no part of a share session."""
+    """None for requests that don't belong to a share session."""
     request = exchange.request
     if isinstance(request, ShareFetchRequest):
         share = _begin(exchange, request, request)

@@ -1,4 +1,4 @@
-"""The summary of a run: by member, by API, and all findings with their counts."""
+"""The summary of observed traffic: by member, by API, and all findings with their counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kshare.traffic.share_exchange import TYPE_NAMES
 
 @dataclass(slots=True)
 class ApiTotals:
-    """Of one API in one version."""
+    """Totals of one API in one version."""
 
     api: str
     version: int
@@ -40,13 +40,13 @@ class MemberTotals:
     refused: int
     resets: int
     held: int
-    """Records whose lock lasts."""
+    """Records whose lock hasn't expired."""
     next_deadline_s: float | None
-    """Seconds until the first of those locks runs out."""
+    """Seconds until the first of those locks expires."""
     latency_median_s: float | None
     latency_99_s: float | None
     latency_max_s: float | None
-    """From when records came to when they were settled."""
+    """The three latencies are the time from acquiring records to settling them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Summary:
 
 
 class TrafficTotals:
-    """Counts as exchanges pass by."""
+    """Running totals of all exchanges."""
 
     def __init__(self) -> None:
         self._apis: dict[tuple[str, int], ApiTotals] = {}

@@ -1,4 +1,4 @@
-"""Exchanges and findings as JSON, one object each. Without bodies: their secrets must be masked first."""
+"""Exchanges and findings as JSON, one object each. Without bodies: secrets in these must be masked first."""
 
 from __future__ import annotations
 

@@ -107,16 +107,25 @@ def test_simple_packets_and_a_second_section() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "byte 0: no capture"),
-        (b"abc", "byte 0: no capture"),
-        (b"abcd", "byte 0: no capture: it begins with 61 62 63 64"),
-        (b"\xd4\xc3\xb2\xa1\x02\0", "byte 0: the capture ends inside of a packet, 6 bytes of it are there"),
-        (b"\x0a\x0d\x0d\x0a" + b"\x1c\0\0\0" + b"ABCD" + bytes(16), "byte 0: a section without a byte order"),
+        (b"", "byte 0: not a capture file"),
+        (b"abc", "byte 0: not a capture file"),
+        (b"abcd", "byte 0: not a capture file: it begins with 61 62 63 64"),
+        (
+            b"\xd4\xc3\xb2\xa1\x02\0",
+            "byte 0: the file ends in the middle of a packet, 6 bytes of it are present",
+        ),
+        (
+            b"\x0a\x0d\x0d\x0a" + b"\x1c\0\0\0" + b"ABCD" + bytes(16),
+            "byte 0: a section header without a valid byte order",
+        ),
         (
             section("<") + block("<", 6, bytes(20)),
             "byte 28: a packet of interface 0, which was not described",
         ),
-        (section("<") + struct.pack("<II", 6, 1 << 30) + bytes(8), "byte 28: a block of 1073741824 bytes"),
+        (
+            section("<") + struct.pack("<II", 6, 1 << 30) + bytes(8),
+            "byte 28: a block with an invalid size of 1073741824 bytes",
+        ),
         (
             section("<") + block("<", 1, bytes(8)) + block("<", 6, struct.pack("<IIIII", 0, 0, 0, 9, 9)),
             "byte 48",
@@ -136,7 +145,7 @@ def test_what_comes_before_the_damage_is_read(tmp_path: Path) -> None:
     reader = CaptureReader()
     seen = [bytes(packet.data) for packet in reader.feed(data[:-3])]
     assert seen == FRAMES[:1]
-    with pytest.raises(CaptureError, match="ends inside of a packet"):
+    with pytest.raises(CaptureError, match="ends in the middle of a packet"):
         reader.finish()
 
 

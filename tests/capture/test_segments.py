@@ -117,8 +117,8 @@ def test_what_is_no_tcp_is_none(packet: Layers | bytes) -> None:
 
 def test_what_cannot_be_read_is_named() -> None:
     assert unread(105, b"wifi") == "link type 105"
-    assert unread(1, bytes(ETHER / IP4 / TCP())[:40]) == "cut off inside of headers"
-    assert unread(1, b"") == "cut off inside of headers"
+    assert unread(1, bytes(ETHER / IP4 / TCP())[:40]) == "truncated inside the headers"
+    assert unread(1, b"") == "truncated inside the headers"
     assert unread(101, IP(src=IP4.src, dst=IP4.dst, flags="MF") / TCP_DATA) == "IP fragments"
     assert unread(101, IP6 / IPv6ExtHdrFragment(m=1, nh=6) / TCP_DATA) == "IP fragments"
 

@@ -37,7 +37,7 @@ async def _listener(kind: str) -> AsyncIterator[str]:
 
 _KINDS = pytest.mark.parametrize(
     ("kind", "step"),
-    [("accepts nothing", "no TCP connection"), ("never answers", "no answer to ApiVersions")],
+    [("accepts nothing", "no TCP connection"), ("never answers", "no response to ApiVersions")],
     ids=["accepts nothing", "never answers"],
 )
 

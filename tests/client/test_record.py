@@ -233,7 +233,7 @@ def test_a_malformed_record_is_raised_for_once_and_given_back_with_what_is_behin
     made = ShareBatch("orders", lease, list(read_batches(lying + batches([3, 4, 5])[0].view)))
     walk = iter(made)
     assert [next(walk).offset, next(walk).offset] == [0, 1]
-    with pytest.raises(CorruptBatchError, match="behind the last one"):
+    with pytest.raises(CorruptBatchError, match="after the last one"):
         next(walk)
     assert [record.offset for record in walk] == [3, 4, 5]
     assert list(lease.states) == [HELD, HELD, RELEASE, HELD, HELD, HELD]

@@ -127,7 +127,7 @@ def test_old_formats_are_named_and_left_opaque(magic: int) -> None:
     old = struct.pack(">qi", 3, len(message)) + message
     dissection = _dissected(old + batch(Record()))
     assert _reasons(dissection) == [
-        ("records[0].messages", f"magic {magic}: an old format, from before record batches, not looked into")
+        ("records[0].messages", f"magic {magic}: an old format, from before record batches, not decoded")
     ]
     assert _values(dissection, "records[1].records[0].value") == [b"v"]
 
@@ -139,7 +139,7 @@ _BROKEN = {
     "one record too many": (
         batch(Record(), Record(), count=1),
         "records[0]",
-        "8 bytes behind the last record",
+        "8 bytes after the last record",
     ),
     "a negative length": (
         batch(section=varint(-5), count=1),
@@ -159,7 +159,7 @@ _BROKEN = {
     "a record too long for its fields": (
         batch(section=varint(8) + bytes(8), count=1),
         "records[0].records[0]",
-        "2 bytes behind the headers, inside the record's 8",
+        "2 bytes after the headers, inside the record's 8",
     ),
     "a key beyond its record": (
         batch(section=varint(6) + bytes(3) + varint(60) + bytes(80), count=1),

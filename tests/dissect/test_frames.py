@@ -112,7 +112,7 @@ def test_a_frame_cut_at_every_byte() -> None:
         cut = _request(data[:length])
         assert cut.error is not None
         if length >= 4:
-            assert f"the frame announces {len(data) - 4} bytes, {length - 4} came" in cut.error.reason
+            assert f"the frame's size is {len(data) - 4} bytes, {length - 4} arrived" in cut.error.reason
         known = {(span.path, span.offset, span.length) for span in whole.spans}
         shown = [span for span in cut.spans if span.kind != "unread"]
         assert all((span.path, span.offset, span.length) in known for span in shown)
@@ -134,7 +134,7 @@ def test_a_size_short_of_the_frame() -> None:
     data = _framed(_heartbeat()) + b"next"
     dissection = _request(data)
     assert dissection.error is not None
-    assert (dissection.error.offset, dissection.error.reason) == (len(data) - 4, "4 bytes behind the end")
+    assert (dissection.error.offset, dissection.error.reason) == (len(data) - 4, "4 bytes after the end")
 
 
 def test_a_negative_size() -> None:

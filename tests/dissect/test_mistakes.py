@@ -85,7 +85,7 @@ def test_a_length_below_null() -> None:
 def test_bytes_behind_the_end() -> None:
     data = _describe("g") + b"more"
     dissection = _dissected(data)
-    assert str(dissection.error) == f"unread at byte {len(data) - 4}: 4 bytes behind the end"
+    assert str(dissection.error) == f"unread at byte {len(data) - 4}: 4 bytes after the end"
     assert dissection_json(dissection)["groupIds"] == ["g"]
 
 

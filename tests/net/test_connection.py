@@ -260,7 +260,7 @@ async def test_long_silence_ends_it() -> None:
         assert connection.is_open
         with pytest.raises(RequestTimedOut):
             await connection.ask(MetadataRequest([]), timeout=1.5)
-        with pytest.raises(ConnectionLost, match="owes a response and has been silent"):
+        with pytest.raises(ConnectionLost, match="hasn't responded, nor sent anything"):
             await connection.ask(MetadataRequest([]))
 
 

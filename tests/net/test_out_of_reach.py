@@ -51,7 +51,7 @@ async def test_accepted_and_never_answered() -> None:
     async with peer(mute) as address:
         where = "{}:{}".format(*address)
         text = await why_not(settings(address, connect_timeout=0.3))
-        assert text == f"can't reach {where}: no answer to ApiVersions within 0.3 s"
+        assert text == f"can't reach {where}: no response to ApiVersions within 0.3 s"
         text = await why_not(settings(address, request_timeout=0.3))
         assert text.startswith(f"can't reach {where}: ")
         assert "ApiVersions" in text
@@ -187,13 +187,13 @@ def test_an_outage_is_told_once_in_a_while() -> None:
     assert outage.on_success(2.0) is None, "nothing was told, so nothing is over"
     assert outage.on_failure("refused", 10.0) is None
     assert outage.on_failure("refused", 10.0 + AFTER_S) == (
-        "broker:9092 has been out of reach for 3 s, after 2 attempts: refused; trying again"
+        "broker:9092 has been unreachable for 3 s, after 2 attempts: refused; trying again"
     )
     assert outage.on_failure("refused", 11.0 + AFTER_S) is None
     assert outage.is_on
     told = outage.on_failure("no answer", 10.0 + AFTER_S + LOG_INTERVAL_S)
-    assert told == "broker:9092 has been out of reach for 33 s, after 4 attempts: no answer; trying again"
-    assert outage.on_success(50.0) == "broker:9092 can be reached again after 40 s and 4 failed attempts"
+    assert told == "broker:9092 has been unreachable for 33 s, after 4 attempts: no answer; trying again"
+    assert outage.on_success(50.0) == "broker:9092 is reachable again after 40 s and 4 failed attempts"
     assert not outage.is_on
     assert outage.on_success(51.0) is None
 
@@ -210,5 +210,5 @@ async def test_an_outage_is_in_the_log(
                 await name_of(pool, None)
     lines = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(lines) == 1
-    assert f"127.0.0.1:{port} has been out of reach" in lines[0]
+    assert f"127.0.0.1:{port} has been unreachable" in lines[0]
     assert "connection refused" in lines[0]

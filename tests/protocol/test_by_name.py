@@ -64,7 +64,7 @@ def test_what_is_left_out_takes_its_default() -> None:
         ({"gruppe": "g"}, "gruppe: ShareAcknowledgeRequest has no such field"),
         ({"memberID": "g"}, "memberID: ShareAcknowledgeRequest has no such field; did you mean memberId"),
         ({"isRenewAck": True}, "isRenewAck: version 1 can't carry it"),
-        ({"shareSessionEpoch": "3"}, r"shareSessionEpoch: '3' \(str\) is no int32"),
+        ({"shareSessionEpoch": "3"}, r"shareSessionEpoch: '3' \(str\) is not of type int32"),
         ({"shareSessionEpoch": 2**31}, "shareSessionEpoch: 2147483648 is outside int32"),
         ({"topics": {}}, "topics: must be a list, not dict"),
         ({"topics": [7]}, r"topics\[0\]: must be an object, not int"),

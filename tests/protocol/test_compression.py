@@ -80,7 +80,7 @@ def test_cut_at_every_byte(codec: Compression) -> None:
 
 
 def test_gzip_ends_where_its_stream_ends() -> None:
-    with pytest.raises(DecodeError, match="3 bytes behind its end"):
+    with pytest.raises(DecodeError, match="3 bytes after its end"):
         decompress(Compression.GZIP, gzip.compress(b"x") + b"abc")
 
 

@@ -119,7 +119,7 @@ def test_api_versions_answers_with_the_oldest_header() -> None:
         (b"", "header at byte 0: a request of 0 bytes has no room for its header"),
         (
             b"\x03\xe7\x00\x00" + bytes(8),
-            "header.requestApiKey at byte 0: no request that kshare knows has API key 999",
+            "header.requestApiKey at byte 0: kshare knows no request with API key 999",
         ),
         (
             b"\x00\x4e\x00\x63" + bytes(8),
@@ -135,5 +135,5 @@ def test_a_broken_request_says_why(frame: bytes, message: str) -> None:
 
 def test_bytes_behind_a_message_are_refused() -> None:
     frame = encode_request(ShareFetchRequest(), 1, 7, None)
-    with pytest.raises(DecodeError, match="1 bytes are left over behind the message"):
+    with pytest.raises(DecodeError, match="1 bytes are left over after the message"):
         decode_request(frame[4:] + b"!")

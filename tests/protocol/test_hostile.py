@@ -140,7 +140,7 @@ def test_trailing_bytes_are_refused() -> None:
 
 def test_tags_out_of_order_are_refused() -> None:
     data = ShareFetchRequest().encode(1)[:-1]
-    with pytest.raises(DecodeError, match="unknown_tags at byte 28: tag 5 behind tag 5"):
+    with pytest.raises(DecodeError, match="unknown_tags at byte 28: tag 5 after tag 5"):
         ShareFetchRequest.decode(data + b"\x02\x05\x00\x05\x00", 1)
 
 

@@ -51,7 +51,7 @@ def test_its_size_is_known_before_it_is_built() -> None:
 
 def test_offsets_must_ascend() -> None:
     builder = BatchBuilder(base_offset=10)
-    with pytest.raises(EncodeError, match="offset: 9 is not behind"):
+    with pytest.raises(EncodeError, match="offset: 9 is not after"):
         builder.append(b"", timestamp=0, offset=9)
     builder.append(b"", timestamp=0, offset=12)
     with pytest.raises(EncodeError, match="offset"):

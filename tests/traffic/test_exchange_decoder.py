@@ -149,7 +149,7 @@ def test_an_answer_to_nothing_is_a_problem_unless_the_question_may_be_missing() 
         talk = ExchangeDecoder(LINK, is_joined_late=is_late)
         talk.server_sends(response(1), 1.0)
         problems = [one.problem for one in talk.end(2.0)]
-        assert problems == ([] if is_late else ["an answer of 360 bytes to nothing that was asked"])
+        assert problems == ([] if is_late else ["a response of 360 bytes without a request"])
 
 
 def test_what_kshare_does_not_know_is_named() -> None:
@@ -157,7 +157,7 @@ def test_what_kshare_does_not_know_is_named() -> None:
     unknown = b"\x00\x4e\x00\x09\x00\x00\x00\x05\x00\x02me\x00"
     talk.client_sends(len(unknown).to_bytes(4, "big") + unknown, 1.0)
     (done,) = talk.server_sends(b"\x00\x00\x00\x05\x00\x00\x00\x05\x00", 1.0)
-    assert done.problem == "version 9 isn't known here: 1 to 2 are"
+    assert done.problem == "version 9 is unknown to kshare: 1 to 2 are supported"
 
 
 @pytest.mark.parametrize("is_answered", [True, False])

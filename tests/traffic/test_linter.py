@@ -338,7 +338,10 @@ def test_a_pinned_window_is_named_with_what_pins_it() -> None:
     stage = Stage()
     pins_the_window(stage)
     (said,) = [one for one in stage.findings if one.rule == "pinned-window"]
-    assert said.text.partition("-0 ")[2] == "offset 0 held for 3 s, 2379 offsets in flight: nothing new comes"
+    assert (
+        said.text.partition("-0 ")[2]
+        == "offset 0 held for 3 s, 2379 offsets in flight: nothing new is delivered"
+    )
 
 
 def test_a_window_is_not_pinned_while_it_moves_or_has_room() -> None:

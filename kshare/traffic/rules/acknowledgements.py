@@ -13,7 +13,7 @@ from kshare.traffic.share_exchange import CLOSING, OPENING, RENEW, TYPE_NAMES, P
 
 
 class _OfStanding(LinterRule):
-    """Acknowledgements of records that stand so."""
+    """Reports acknowledgements of records with one status."""
 
     status: ClassVar[AckStatus]
     saying: ClassVar[str]
@@ -31,8 +31,8 @@ class NotAcquired(_OfStanding):
     status = AckStatus.NEVER
     saying = "acknowledged, but never acquired by this member"
     about = (
-        "Only what the member acquired can be acknowledged. The broker refuses all of the partition's ranges in the "
-        "request, the good ones too."
+        "Only records that the member acquired can be acknowledged. The broker refuses all of the partition's ranges "
+        "in the request, including the valid ones."
     )
 
 
@@ -40,10 +40,10 @@ class AfterTheLock(_OfStanding):
     name = "after-the-lock"
     level = Severity.PROTOCOL_ERROR
     status = AckStatus.EXPIRED
-    saying = "acknowledged after the lock had run out"
+    saying = "acknowledged after the lock had expired"
     about = (
-        "The records belong to the group again, and come to somebody else. Take fewer at a time, renew locks while "
-        "work goes on, or raise share.record.lock.duration.ms."
+        "The records are available to the group again and will be redelivered. Take fewer at a time, renew locks "
+        "during processing, or raise share.record.lock.duration.ms."
     )
 
 
@@ -53,8 +53,8 @@ class SettledTwice(_OfStanding):
     status = AckStatus.SETTLED
     saying = "acknowledged again"
     about = (
-        "A record is settled once for each delivery. The second time is INVALID_RECORD_STATE for all of the "
-        "partition's ranges in the request."
+        "A record can be settled only once for each delivery. The second time, the broker refuses all of the "
+        "partition's ranges in the request with INVALID_RECORD_STATE."
     )
 
 
@@ -62,10 +62,10 @@ class LostSession(_OfStanding):
     name = "lost-session"
     level = Severity.PROTOCOL_ERROR
     status = AckStatus.LOST
-    saying = "acknowledged, though acquired in a session that has ended"
+    saying = "acknowledged, although acquired in a session that has ended"
     about = (
-        "All that a session acquired goes back to the group when it ends. Acknowledgements that are still queued then "
-        "are failed to the user, never sent in the next session."
+        "When a session ends, all records acquired through it are released. Report acknowledgements that are still "
+        "queued then as failed to the user; never send them in the next session."
     )
 
 
@@ -73,10 +73,10 @@ class WrongBroker(_OfStanding):
     name = "wrong-broker"
     level = Severity.PROTOCOL_ERROR
     status = AckStatus.ELSEWHERE
-    saying = "acknowledged to another broker than the one it came from"
+    saying = "acknowledged to a broker other than the one that delivered it"
     about = (
         "Acknowledgements go to the broker that delivered the records, in its session. If the leader has moved, they "
-        "are lost: fail them to the user."
+        "are lost: report them as failed to the user."
     )
 
 
@@ -84,7 +84,8 @@ class TypesLength(LinterRule):
     name = "types-length"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "A range carries one type for all of its offsets, or one for each; anything else is INVALID_REQUEST."
+        "A range has one type for all of its offsets, or one for each; the broker refuses anything else with "
+        "INVALID_REQUEST."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -100,21 +101,21 @@ class TypesLength(LinterRule):
 class RangesOutOfOrder(LinterRule):
     name = "ranges-out-of-order"
     level = Severity.PROTOCOL_ERROR
-    about = "The ranges of a partition ascend and don't overlap; otherwise all of them are INVALID_REQUEST."
+    about = "The ranges of a partition must ascend and not overlap; otherwise the broker refuses all of them."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for one, next_one in pairwise(event.share.acknowledged):
             if one.partition == next_one.partition and next_one.first <= one.last:
                 yield Violation(
                     event.member,
-                    f"{self.where(one.partition)} {next_one.first}-{next_one.last} behind {one.first}-{one.last}",
+                    f"{self.where(one.partition)} {next_one.first}-{next_one.last} after {one.first}-{one.last}",
                 )
 
 
 class UnknownType(LinterRule):
     name = "unknown-type"
     level = Severity.PROTOCOL_ERROR
-    about = "There are the types 0 gap, 1 accept, 2 release, 3 reject and 4 renew; another one is INVALID_REQUEST."
+    about = "The types are 0 gap, 1 accept, 2 release, 3 reject and 4 renew; any other is INVALID_REQUEST."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for ack in event.share.acknowledged:
@@ -128,14 +129,15 @@ class UnknownType(LinterRule):
 class RenewUnsaid(LinterRule):
     name = "renew-unsaid"
     level = Severity.PROTOCOL_ERROR
-    about = "A request that renews locks (type 4) says so with IsRenewAck; without it it is INVALID_REQUEST."
+    about = "A request that renews locks (type 4) must set IsRenewAck; otherwise it is INVALID_REQUEST."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         renewing = [ack for ack in event.share.acknowledged if RENEW in ack.types]
         if renewing and not event.share.is_renewing:
             first = renewing[0]
             yield Violation(
-                event.member, f"{self.where(first.partition)} {first.first}-{first.last} renewed without it"
+                event.member,
+                f"{self.where(first.partition)} {first.first}-{first.last} renewed without IsRenewAck",
             )
 
 
@@ -143,8 +145,8 @@ class RenewAndFetch(LinterRule):
     name = "renew-and-fetch"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "A ShareFetch that renews locks asks for no records: MaxWaitMs, MinBytes, MaxBytes and MaxRecords are 0, or "
-        "all of it is INVALID_REQUEST. ShareAcknowledge renews as well, and is simpler."
+        "A ShareFetch that renews locks must not ask for records: unless MaxWaitMs, MinBytes, MaxBytes and MaxRecords "
+        "are 0, the whole request is INVALID_REQUEST. ShareAcknowledge can renew, too, and is simpler."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -166,8 +168,9 @@ class PartlyHeld(LinterRule):
     name = "good-with-bad"
     level = Severity.HARMFUL
     about = (
-        "Acknowledging is all or nothing for a partition and request: one lost record undoes the good ones beside it. "
-        "Leave lost ones out; if it was refused, send the rest again in smaller pieces while the locks last."
+        "In one request, the acknowledgements of a partition succeed or fail together: one lost record makes all of "
+        "them fail. Leave lost records out; if a request was refused, send the rest again in smaller pieces while the "
+        "locks last."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -179,7 +182,7 @@ class PartlyHeld(LinterRule):
             if good and bad and event.share.epoch != CLOSING:
                 yield Violation(
                     event.member,
-                    f"{self.where(partition)}: {bad} records spoilt the acknowledgement of {good}",
+                    f"{self.where(partition)}: {bad} invalid records made the broker refuse {good}",
                 )
 
 

@@ -12,7 +12,7 @@ from kshare.traffic.share_exchange import CLOSING, Partition
 _SMALL, _SMALL_IN_A_ROW = 10, 20
 _SHORT_WAIT_MS, _EMPTY_IN_A_ROW = 10, 50
 _PATIENCE_S = 10.0
-"""How long a partition may stay in a session that the member lost: until the next fetch at the latest."""
+"""How long a partition may stay in the session after it is no longer assigned. The next fetch should remove it."""
 _STALE_FETCHES = 3
 _MOVED_IN_A_ROW = 3
 _MOVED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
@@ -20,7 +20,7 @@ _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 class _InARow(LinterRule):
-    """Counts, for each member, how often something happened without a break."""
+    """Counts, for each key, how often something happened in a row."""
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
@@ -34,7 +34,7 @@ class _InARow(LinterRule):
         return count
 
     def is_idle(self, event: ShareEvent) -> bool:
-        """For rules about errors: nothing is wrong now, nor was before."""
+        """For rules about errors: there are no errors now, and none are being counted."""
         return not event.share.errors and not self._counts
 
 
@@ -43,8 +43,8 @@ class SmallFetches(_InARow):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "Each fetch asks for a handful of records, and each costs a round trip and an acknowledgement. There were more "
-        "records to be had: raise max.poll.records (max_records), or use several consumers."
+        "Each fetch asks for a few records only, and costs a round trip and an acknowledgement. More records were "
+        "available: raise max.poll.records (max_records), or use several consumers."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -66,7 +66,7 @@ class BusyPolling(_InARow):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "Fetches that don't wait come back empty one after another: work for the broker without any use. Let the "
+        "Fetches that don't wait return nothing again and again, which costs the broker work to no purpose. Let the "
         "broker wait for records (fetch.max.wait.ms)."
     )
 
@@ -80,7 +80,7 @@ class BusyPolling(_InARow):
         in_a_row = self.count(event.member, is_so)
         if in_a_row < _EMPTY_IN_A_ROW:
             return ()
-        text = f"{in_a_row} empty fetches in a row that wait {fetch.max_wait_ms} ms"
+        text = f"{in_a_row} empty fetches in a row that wait at most {fetch.max_wait_ms} ms"
         return (Violation(event.member, text, "all"),)
 
 
@@ -89,8 +89,9 @@ class NeverForgotten(LinterRule):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "A partition stays in the session though the member isn't assigned it: the broker goes on delivering from it, "
-        "to nobody's use. Name it in ForgottenTopicsData; what was named only to be acknowledged belongs to it as well."
+        "A partition stays in the session although it isn't assigned to the member: the broker keeps delivering its "
+        "records to it. List it in ForgottenTopicsData. Partitions that were listed only for their acknowledgements "
+        "are in the session, too."
     )
 
     def __init__(self, names: Names) -> None:
@@ -124,7 +125,7 @@ class NeverForgotten(LinterRule):
                 yield Violation(
                     member,
                     f"{self.where(partition)} is still fetched from {self.names.node(session.server)}, "
-                    f"{now - began:.0f} s after it was assigned to somebody else",
+                    f"{now - began:.0f} s after it was no longer assigned",
                     partition,
                 )
 
@@ -134,8 +135,8 @@ class NotTheLeader(_InARow):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "The partition is led by another broker, as each answer says. Refresh metadata, or follow CurrentLeader and "
-        "NodeEndpoints of the answer, and forget the partition here."
+        "Another broker leads the partition, as each response says. Refresh metadata, or use CurrentLeader and "
+        "NodeEndpoints of the response, and remove the partition from this session."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -148,7 +149,7 @@ class NotTheLeader(_InARow):
             if self.count(key, partition in moved) >= _MOVED_IN_A_ROW:
                 yield Violation(
                     event.member,
-                    f"{self.where(partition)} asked for {self._counts[key]} times from "
+                    f"{self.where(partition)} fetched {self._counts[key]} times from "
                     f"{self.names.node(key[1])}, which doesn't lead it",
                     partition,
                 )
@@ -159,8 +160,8 @@ class NoSuchTopic(_InARow):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "The topic id isn't known to the broker. Right after a topic's creation that passes; later it was deleted, or "
-        "made anew under another id: refresh metadata, and forget it."
+        "The broker doesn't know the topic id. Right after a topic is created, this passes; later it means that the "
+        "topic was deleted, or recreated with another id: refresh metadata, and remove it from the session."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -173,7 +174,7 @@ class NoSuchTopic(_InARow):
             if self.count(key, partition in gone) >= _EMPTY_IN_A_ROW // 5:
                 yield Violation(
                     event.member,
-                    f"{self.where(partition)} asked for {self._counts[key]} times in vain",
+                    f"{self.where(partition)} fetched {self._counts[key]} times without success",
                     partition,
                 )
 

@@ -10,9 +10,9 @@ class SurplusBytes(LinterRule):
     name = "surplus-bytes"
     level = Severity.HARMFUL
     about = (
-        "Bytes are left over behind a message. Brokers ignore them, so it works, but the sender meant something else "
-        "than what is read: librdkafka asks for all topics (Metadata from v9 on) with a count of four bytes where one "
-        "belongs, and what follows isn't seen."
+        "Bytes are left over after a message. Brokers ignore them, so it works, but they read something else than "
+        "the sender meant: librdkafka asks for all topics (Metadata from v9 on) with a count of four bytes where one "
+        "belongs, and what follows is ignored."
     )
 
     def on_surplus(self, exchange: Exchange) -> Violations:
@@ -20,7 +20,7 @@ class SurplusBytes(LinterRule):
             if size:
                 yield Violation(
                     None,
-                    f"{exchange.api} v{exchange.version}: {surplus_text(size)} behind the {what}",
+                    f"{exchange.api} v{exchange.version}: {surplus_text(size)} after the {what}",
                     (exchange.api_key, exchange.version, exchange.client_id, what),
                     exchange.client_id,
                 )

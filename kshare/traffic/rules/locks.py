@@ -9,18 +9,18 @@ from kshare.traffic.share_exchange import RENEW, Partition
 
 _MANY_RENEWALS = 10
 _LATE_PART = 0.8
-"""Of the lock: whoever takes longer is about to lose it."""
+"""If an acknowledgement takes more than this part of the lock, the lock is about to expire."""
 _DELIVERIES = 3
 _GRACE_S = 1.0
-"""An acknowledgement may be on its way, or wait at the broker with a fetch: that long, and as long as the fetch."""
+"""After a lock expires, its acknowledgement may still be under way for this long, plus the wait of a fetch."""
 
 
 class LockRanOut(LinterRule):
     name = "lock-ran-out"
     level = Severity.HARMFUL
     about = (
-        "Records were held until their lock ran out, so they come again, to this member or another. Take fewer at a "
-        "time, renew while work goes on, or raise share.record.lock.duration.ms."
+        "Records were held until their lock expired, so they are redelivered, to this member or another. Take fewer "
+        "at a time, renew locks during processing, or raise share.record.lock.duration.ms."
     )
 
     def on_time(self, tracker: GroupTracker, now: float) -> Violations:
@@ -33,7 +33,7 @@ class LockRanOut(LinterRule):
                 lease.is_reported |= _is_over(member, lease, now)
             for partition, count in found.items():
                 yield Violation(
-                    member, f"{count} records of {self.where(partition)} were held until the lock ran out"
+                    member, f"{count} records of {self.where(partition)} were held until the lock expired"
                 )
 
 
@@ -41,8 +41,9 @@ class NeverAcknowledges(LinterRule):
     name = "never-acknowledges"
     level = Severity.HARMFUL
     about = (
-        "The member takes records and lets every lock run out. Others get them later, and after the last delivery "
-        "they are given up. With explicit acknowledgement something has to acknowledge; look for a stuck handler."
+        "The member acquires records and lets every lock expire. Other members get them later, and after the last "
+        "delivery they are archived. With explicit acknowledgement, the member's code has to acknowledge; look for a "
+        "stuck handler."
     )
 
     def on_time(self, tracker: GroupTracker, now: float) -> Violations:
@@ -52,7 +53,7 @@ class NeverAcknowledges(LinterRule):
             if expired and not settled:
                 yield Violation(
                     member,
-                    f"{member.acquired} records taken, {expired} locks run out, not one acknowledged",
+                    f"{member.acquired} records acquired, {expired} locks expired, none acknowledged",
                     "all",
                 )
 
@@ -61,8 +62,8 @@ class EndlessRenewals(LinterRule):
     name = "endless-renewals"
     level = Severity.HARMFUL
     about = (
-        "A record whose lock is renewed again and again is nobody's: no error shows, nobody else gets it. Limit how "
-        "long a record may be worked on, then release or reject it."
+        "As long as a lock is renewed again and again, no error is reported, and no other member gets the record. "
+        "Limit how long a record may be processed, then release or reject it."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -81,8 +82,8 @@ class SlowAcknowledgements(LinterRule):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "Records were acknowledged when most of their lock had passed; a little more load and locks run out. Take "
-        "fewer at a time, or renew."
+        "Records were acknowledged when most of their lock had passed; with a little more load, locks will expire. "
+        "Take fewer at a time, or renew their locks."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -104,8 +105,9 @@ class RedeliveryLoop(LinterRule):
     name = "redelivery-loop"
     level = Severity.HARMFUL
     about = (
-        "The same records come back to the same member. Something releases them each time, or lets their lock run out: "
-        "reject what can't be worked on. After share.delivery.count.limit deliveries they are given up."
+        "The same records are delivered to the same member again. Something releases them each time, or lets their "
+        "lock expire: reject records that can't be processed. After share.delivery.count.limit deliveries they are "
+        "archived."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -113,7 +115,7 @@ class RedeliveryLoop(LinterRule):
             if one.delivery_count >= _DELIVERIES:
                 yield Violation(
                     event.member,
-                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} came for the "
+                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} delivered for the "
                     f"{_ordinal(one.delivery_count)} time",
                 )
 

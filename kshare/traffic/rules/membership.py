@@ -12,7 +12,7 @@ from kshare.traffic.names import Names
 from kshare.traffic.share_exchange import CLOSING
 
 _LATE = 3.0
-"""Times the interval: brokers wait for about nine of them."""
+"""How many intervals may pass between heartbeats. Brokers wait for about nine."""
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -20,8 +20,8 @@ class LateHeartbeats(LinterRule):
     name = "late-heartbeats"
     level = Severity.HARMFUL
     about = (
-        "Heartbeats come later than the coordinator asks for. Behind the session timeout it takes the member for dead "
-        "and gives its partitions away. Heartbeats must not wait for the work on records."
+        "Heartbeats come later than the coordinator asks for. After the session timeout it removes the member from the "
+        "group and reassigns its partitions. Heartbeats must not wait for the processing of records."
     )
 
     def on_heartbeat(self, heartbeat_event: HeartbeatEvent) -> Violations:
@@ -35,7 +35,7 @@ class LateHeartbeats(LinterRule):
         if gap * 1000 > _LATE * heartbeat_event.previous_ms:
             yield Violation(
                 heartbeat_event.member,
-                f"{gap:.1f} s after the one before, where {heartbeat_event.previous_ms / 1000:g} s are asked for",
+                f"{gap:.1f} s after the previous one; the interval is {heartbeat_event.previous_ms / 1000:g} s",
             )
 
 
@@ -44,7 +44,7 @@ class MemberId(LinterRule):
     level = Severity.HARMFUL
     about = (
         "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 answers "
-        "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases take them."
+        "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases accept them."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -66,8 +66,8 @@ class GroupNotLeft(LinterRule):
         super().__init__(names)
         self._closed: dict[ObservedMember, None] = {}
         self._coordinator_connections: dict[ObservedMember, int] = {}
-        """Connection of each member's last heartbeat. If the capture was cut before it was closed, the member may have
-        left unseen."""
+        """Connection of each member's last heartbeat. If the capture ends before this is closed, the member may have
+        left the group unseen."""
 
     def on_heartbeat(self, heartbeat_event: HeartbeatEvent) -> Violations:
         self._coordinator_connections[heartbeat_event.member] = heartbeat_event.exchange.connection.number

@@ -20,8 +20,8 @@ class SkippedEpoch(LinterRule):
     name = "skipped-epoch"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "Each request of a share session carries the epoch of the one before plus one; 0 opens it, -1 closes it. "
-        "The broker refuses any other with INVALID_SHARE_SESSION_EPOCH. Count a request only when its answer came."
+        "Each request of a share session has the epoch of the previous one plus one; 0 opens it, -1 closes it. The "
+        "broker refuses any other with INVALID_SHARE_SESSION_EPOCH. Increase the epoch only when a response arrives."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -30,15 +30,15 @@ class SkippedEpoch(LinterRule):
             return
         expected = 1 if before == _HIGHEST_EPOCH else before + 1
         if share.epoch != expected:
-            yield Violation(event.member, f"epoch {share.epoch} behind {before}: it should be {expected}")
+            yield Violation(event.member, f"epoch {share.epoch} after {before}: it should be {expected}")
 
 
 class AcksAtOpening(LinterRule):
     name = "acks-at-epoch-0"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "The request that opens a session may carry no acknowledgements: nothing has been acquired in it yet. What is "
-        "left from the session before is lost; report it to the user."
+        "The request that opens a session must not contain acknowledgements: nothing has been acquired in it yet. "
+        "Acknowledgements left from the previous session are lost; report them to the user."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
@@ -55,23 +55,23 @@ class RequestsAtOnce(LinterRule):
     name = "requests-at-once"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "The requests of a session go one after another. A second one sent while the first is under way makes the "
-        "first end with INVALID_SHARE_SESSION_EPOCH, at the end of its wait."
+        "Requests of a session must be sent one after another. If a second one is sent while the first is under way, "
+        "the first one fails with INVALID_SHARE_SESSION_EPOCH, at the end of its wait."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         asked = event.share.exchange.asked_at
         if event.previous_epoch is not None and asked < event.previous_ended:
             early = (event.previous_ended - asked) * 1000
-            yield Violation(event.member, f"sent {early:.0f} ms before the one before it was answered")
+            yield Violation(event.member, f"sent {early:.0f} ms before the response to the previous one")
 
 
 class SessionResets(LinterRule):
     name = "session-resets"
     level = Severity.HARMFUL
     about = (
-        "With each reset all that was acquired goes back to the group and comes again, with a higher delivery count. "
-        "Look for what ends the sessions: connections that break, brokers that restart, requests sent twice."
+        "With each reset, all acquired records are released and redelivered with a higher delivery count. Find out "
+        "what ends the sessions: connections that break, brokers that restart, requests sent twice."
     )
 
     def __init__(self, names: Names) -> None:
@@ -96,20 +96,20 @@ class DeadSession(LinterRule):
     name = "dead-session"
     level = Severity.PROTOCOL_ERROR
     about = (
-        "Behind SHARE_SESSION_NOT_FOUND there is no session any more: the next request opens one, with epoch 0. "
-        "Going on with the old epochs is refused for ever."
+        "After SHARE_SESSION_NOT_FOUND the session no longer exists: the next request must open a new one, with epoch "
+        "0. Requests that continue the old epochs are always refused."
     )
 
     def __init__(self, names: Names) -> None:
         super().__init__(names)
         self._dead: dict[tuple[ObservedMember, str], int] = {}
-        """With the holes until then: another session may have begun in one that came later."""
+        """With the member's `holes` at that time: in a later one, a new session may have begun unseen."""
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         share = event.share
         key = (event.member, share.exchange.connection.server)
         if self._dead.get(key) == event.member.holes and share.epoch not in (OPENING, CLOSING):
-            yield Violation(event.member, f"epoch {share.epoch} in a session that the broker has disowned")
+            yield Violation(event.member, f"epoch {share.epoch} in a session that no longer exists")
         if share.error == ErrorCode.SHARE_SESSION_NOT_FOUND:
             self._dead[key] = event.member.holes
         elif share.is_answered:
@@ -120,8 +120,8 @@ class SessionLeftOpen(LinterRule):
     name = "session-left-open"
     level = Severity.HARMFUL
     about = (
-        "The connection ended without a last request at epoch -1. The broker drops the session and all that it holds, "
-        "and counts a delivery for each record. Close sessions; if it wasn't you, look for who cuts connections."
+        "The connection ended without a last request at epoch -1. The broker ends the session and releases its "
+        "records; the delivery counts. Close sessions; if the client didn't end the connection, find out what did."
     )
 
     def on_closed(self, member: ObservedMember, session: ObservedSession, now: float) -> Violations:
@@ -134,7 +134,9 @@ class SessionLeftOpen(LinterRule):
 class TurnedAway(LinterRule):
     name = "turned-away"
     level = Severity.HARMFUL
-    about = "The broker refused a request as a whole; what this means is written in the message of the error."
+    about = (
+        "The broker refused a whole request; the error code and the error message in the response say why."
+    )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         if event.share.error:

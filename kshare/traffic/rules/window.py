@@ -11,14 +11,14 @@ from kshare.traffic.names import Names
 from kshare.traffic.share_exchange import Partition
 
 _LIMIT = 2000
-"""Kafka's default; what is set for a group isn't said by any request of its members."""
+"""Kafka's default. The group's own setting appears in no request or response of its members."""
 _HELD_S, _QUIET_S = 3.0, 1.0
-"""A busy group fills its window for moments; one that is pinned gets nothing new."""
+"""The window of a busy group may be full for moments. If it is pinned, nothing new is delivered."""
 
 
 @dataclass(slots=True)
 class _Reach:
-    """How far a group has got in a partition."""
+    """The last offset of a partition that a group has acquired, and when."""
 
     last: int
     at: float
@@ -30,9 +30,9 @@ class PinnedWindow(LinterRule):
     sees_all_exchanges = True
     about = (
         "The in-flight window is full: from the first record that isn't settled to the last that was delivered it "
-        "spans share.partition.max.record.locks offsets (2,000 by default). Nobody in the group gets anything new from "
-        "the partition until that first record is settled: accept or reject it, release it for others, or end the "
-        "process that holds it. Limit how long one record may be worked on; raising the setting only buys time."
+        "spans share.partition.max.record.locks offsets (2,000 by default). Nothing new is delivered from the "
+        "partition until that first record is settled: accept or reject it, release it for others, or end the process "
+        "that holds it. Limit how long one record may be processed; raising the setting only buys time."
     )
 
     def __init__(self, names: Names) -> None:
@@ -67,7 +67,7 @@ class PinnedWindow(LinterRule):
                 yield Violation(
                     member,
                     f"{self.where(partition)} offset {offset} held for {now - lease.acquired_at:.0f} s, "
-                    f"{span} offsets in flight: nothing new comes",
+                    f"{span} offsets in flight: nothing new is delivered",
                     partition,
                 )
 

@@ -122,5 +122,5 @@ def test_a_request_with_bytes_behind_it_is_read_and_they_are_named(run: Kshare) 
     done = run("decode", (len(body).to_bytes(4, "big") + body).hex())
     assert done.out.startswith("MetadataRequest v13")
     assert "22         topics null" in done.out
-    assert "26-28      unread  3 bytes behind the end" in done.out
-    assert (done.code, done.err) == (1, "kshare: unread at byte 26: 3 bytes behind the end\n")
+    assert "26-28      unread  3 bytes after the end" in done.out
+    assert (done.code, done.err) == (1, "kshare: unread at byte 26: 3 bytes after the end\n")

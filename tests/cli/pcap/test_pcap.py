@@ -234,8 +234,8 @@ def test_packets_of_an_unknown_kind_are_counted(run: Kshare, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "byte 0: no capture, too short to be one"),
-        (b"what is this?", "byte 0: no capture: it begins with 77 68 61 74, neither pcap nor pcapng"),
+        (b"", "byte 0: not a capture file, too short to be one"),
+        (b"what is this?", "byte 0: not a capture file: it begins with 77 68 61 74, neither pcap nor pcapng"),
     ],
 )
 def test_what_is_no_capture(run: Kshare, tmp_path: Path, content: bytes, reason: str) -> None:
@@ -256,7 +256,7 @@ def test_a_capture_that_was_cut_off_is_shown_up_to_there(run: Kshare, tmp_path: 
     done = run("pcap", str(tmp_path / "cut.pcap"))
     assert done.code == 1
     assert "acquired 20 records" in done.out
-    assert done.err.endswith("the capture ends inside of a packet, 72 bytes of it are there\n")
+    assert done.err.endswith("the file ends in the middle of a packet, 72 bytes of it are present\n")
 
 
 def test_standard_input_and_decode_show_the_same(run: Kshare) -> None:

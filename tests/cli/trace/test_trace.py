@@ -291,5 +291,5 @@ def test_a_request_with_bytes_behind_it_is_shown_and_they_are_a_finding(
     assert asked
     assert all(one["api"] == "Metadata" and "problem" not in one for one in asked)
     (finding, *_) = [one for one in trace.of_type("finding") if one["rule"] == "surplus-bytes"]
-    assert finding["text"] == "Metadata v13: 3 bytes are left over behind the request"
+    assert finding["text"] == "Metadata v13: 3 bytes are left over after the request"
     assert finding["clientId"] == "rdkafka"
