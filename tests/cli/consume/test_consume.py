@@ -211,12 +211,12 @@ def test_a_misspelt_topic_is_refused_at_once(topic: str, words: list[str]) -> No
 
 def test_a_topic_that_is_like_no_other_is_refused_too() -> None:
     done = kshare("consume", "-t", "xyzzy", "--timeout-ms", "300")
-    assert_refused(done, 1, "there is no topic xyzzy: create it by kshare topics create xyzzy")
+    assert_refused(done, 1, "there is no topic xyzzy: create it with kshare topics create xyzzy")
 
 
 def test_a_name_that_no_topic_can_have_is_refused() -> None:
     done = kshare("consume", "-t", "a/b", "--timeout-ms", "300")
-    assert_refused(done, 1, "'a/b' can't be a topic")
+    assert_refused(done, 1, "'a/b' is not a valid topic name")
 
 
 def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None:

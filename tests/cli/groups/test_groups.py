@@ -207,17 +207,17 @@ def test_the_cluster_comes_from_a_properties_file(
     )
     assert run("groups", "list", "--command-config", str(file)).code == 0
     file.write_text("nonsense\n")
-    assert "line 1: this should be name=value" in run("groups", "list", "--command-config", str(file)).err
+    assert "line 1: expected name=value" in run("groups", "list", "--command-config", str(file)).err
     file.write_bytes(b"\x7fELF\xff")
     assert_refused(
         run("groups", "list", "--command-config", str(file)),
         1,
-        f"{file} is no properties file: it isn't text",
+        f"{file} is not a properties file: not valid UTF-8",
     )
     file.write_text("group.id=orders\n")
     done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
     assert "group.id is for consumers" in done.err
-    assert "which cluster? Give --bootstrap-server" in run("groups", "list").err
+    assert "no cluster given: use --bootstrap-server" in run("groups", "list").err
 
 
 def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
