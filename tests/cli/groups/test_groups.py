@@ -40,7 +40,7 @@ def test_groups_are_listed(group: str, run: Kshare) -> None:
     assert [row[0], row[1].lower(), row[2]] == [group, "share", "Empty"]
     (listed,) = json.loads(run("groups", "list", "--all-types", "--json").out)
     assert (listed["group"], listed["state"]) == (group, "Empty")
-    assert run("groups", "list", "--state", "Stable").out == "there is no such group\n"
+    assert run("groups", "list", "--state", "Stable").out == "no visible groups\n"
 
 
 def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) -> None:
@@ -132,7 +132,8 @@ def test_a_reset_is_a_dry_run_unless_told_otherwise(group: str, run: Kshare) -> 
 
 def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert (
-        run("groups", "delete-offsets", group, "--topic", "orders").out == "shippers has forgotten orders\n"
+        run("groups", "delete-offsets", group, "--topic", "orders").out
+        == "shippers: deleted offsets of orders\n"
     )
     done = run("groups", "delete-offsets", group, "--topic", "orders")
     assert (done.code, done.out) == (1, "")
@@ -184,8 +185,8 @@ def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["reset-offsets", "g"], "say one of --to-earliest"),
-        (["reset-offsets", "g", "--to-latest", "--to-offset", "1"], "say one of --to-earliest"),
+        (["reset-offsets", "g"], "give exactly one of --to-earliest"),
+        (["reset-offsets", "g", "--to-latest", "--to-offset", "1"], "give exactly one of --to-earliest"),
         (["reset-offsets", "g", "--to-datetime", "soon"], "write it as 2026-01-31T12:00:00"),
         (["reset-offsets", "g", "--to-latest", "--topic", "t:x"], "partitions are numbers"),
         (["reset-offsets", "g", "--to-latest", "--topic", "t", "--topic", "t:0"], "given twice"),
