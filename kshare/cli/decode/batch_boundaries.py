@@ -40,7 +40,7 @@ def is_certainly_batch(data: memoryview) -> bool:
 def problem_of_batch(data: memoryview) -> str:
     """Why these bytes aren't one complete batch; empty if they are."""
     if len(data) < _LEAST_BATCH or size_of_batch(data) != len(data):
-        return f"a partial batch or no batch, of {len(data)} bytes"
+        return f"not a complete batch: {len(data)} bytes"
     if not begins_with_batch(data):
         return f"{len(data)} bytes that aren't a batch in format {_MAGIC}"
     stored = int.from_bytes(data[_CRC], "big")

@@ -106,7 +106,7 @@ def check_kind(kind: str) -> str:
 
 
 def _named(guess: Guess, reading: Dissection) -> Guess:
-    """The API and version of a request are in its header."""
+    """A request's header contains its API and version: use these."""
     if guess.kind != "request" or not reading.message:
         return guess
     return Guess("request", reading.message, reading.version, guess.is_sized)

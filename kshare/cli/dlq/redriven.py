@@ -22,9 +22,9 @@ class RedrivenLetters:
     """The dead letters of one topic that one group has redriven."""
 
     starts: Mapping[int, int]
-    """By partition: all letters before this offset are settled."""
+    """By partition: all dead letters before this offset are settled."""
     beyond: frozenset[tuple[int, int]]
-    """Partition and offset of settled letters at or after the start."""
+    """Partition and offset of settled dead letters at or after the start."""
 
     def has(self, letter: DeadLetter) -> bool:
         return (

@@ -204,7 +204,7 @@ def _show_outcome(screen: Screen, outcome: RedriveOutcome, group: str, is_json: 
     if progress.again:
         screen.line(
             (
-                f"{counted(progress.again, 'dead letter')} will be redelivered and redriven twice: the lock was lost",
+                f"{counted(progress.again, 'dead letter')} will be redelivered and redriven again: the lock was lost",
                 "",
             )
         )

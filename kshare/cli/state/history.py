@@ -81,7 +81,7 @@ def _changes(entry: StateEntry) -> str:
             0,
             f"start {text}" if before in (None, UNINITIALIZED_START_OFFSET) else f"start {before} to {text}",
         )
-    return ", ".join(said) or "nothing new"
+    return ", ".join(said) or "no change"
 
 
 def _said(entry: StateEntry) -> list[StateRange]:

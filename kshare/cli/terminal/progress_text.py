@@ -1,4 +1,4 @@
-"""Describes what blocks a share-partition: a full in-flight window, or records that the topic removed.
+"""Describes what blocks a share-partition: a full in-flight window, or records that retention removed.
 
 All commands use the same sentences.
 """

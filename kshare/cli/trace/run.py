@@ -79,7 +79,7 @@ class Tracer:
             self.attempt(self._end)
 
     async def _check_access(self, settings: NetSettings) -> None:
-        """Report a refused login now, not at the first client. If the cluster is down, wait: it may start later."""
+        """Report a refused login now, not at the first client. Ignore an unreachable cluster: it may start later."""
         try:
             async with Pool(settings) as pool:
                 await pool.connection(None)

@@ -2,12 +2,12 @@
 
 seen                                                    | said
 --------------------------------------------------------+-------------------------------------------------------
-a full in-flight window whose start stands still        | problem: nothing new is delivered
+a full in-flight window whose start doesn't move        | problem: nothing new is delivered
 records removed from the topic before they were settled | problem: they are lost
 lag, and no members, or none with the partition         | warning, with how fast it grows
 lag, members, and nothing settled for long              | warning
 a group that doesn't exist                              | ok, with the closest name if there is one
-records archived after their last delivery, or about to | warning, unless there is a dead-letter topic
+records archived after their last delivery, or soon     | warning, unless there is a dead-letter topic
 """
 
 from __future__ import annotations

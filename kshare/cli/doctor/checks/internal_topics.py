@@ -78,7 +78,7 @@ async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
         return [
             problem(
                 _CHECK,
-                f"{one.name} will have {replicas} replicas, but {least} must be in sync: nothing could be written to it",
+                f"{one.name} will have {replicas} replicas, but {least} must be in sync: nothing can be written to it",
                 "# in server.properties of every broker; then restart it",
                 f"{one.least}={max(1, replicas - 1)}",
             )
