@@ -1,8 +1,7 @@
 """The command `kshare`: a folder for each subcommand; `terminal` and `cluster` hold shared code.
 
-This module is the entry point. It decides what happens when the program can't start, is interrupted, or nobody reads
-its output any more. Exit codes: 1 for a failure, 2 for wrong usage, and as in shells 130 (interrupted) and 141 (closed
-pipe).
+This module is the entry point. It handles missing packages, interrupts and closed pipes. Exit codes: 1 for a failure, 2
+for wrong usage, and as in shells 130 (interrupted) and 141 (closed pipe).
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _PIPE_CLOSED = 141
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # what the terminal's encoding lacks is no reason to stop
+            stream.reconfigure(errors="replace")  # don't fail on characters that can't be encoded
     try:
         code = _run()
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes at its end; there it must not find the pipe again.
+        # The interpreter flushes stdout at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _PIPE_CLOSED
     sys.exit(code)

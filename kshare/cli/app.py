@@ -32,7 +32,7 @@ from kshare.errors import KshareError
 
 _ABORTED = 130
 _USAGE = 2
-# Not exported by typer, and found in other modules from release to release.
+# Typer doesn't export it, and its module differs between releases.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _AS_IT_COMES = {"ignore_unknown_options": True, "allow_extra_args": True}
 
@@ -86,17 +86,17 @@ def _commands(
         ),
     ] = False,
 ) -> None:
-    """With a callback, typer takes even a single command for one of several."""
+    """With a callback, typer treats even a single command as one of several."""
 
 
 @functools.cache
 def _command() -> Callable[..., object]:
-    """Made once for all runs of a process, for typer looks at every option of every command."""
+    """Cached for all runs in a process, because typer inspects every option of every command."""
     return typer.main.get_command(app)
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code."""
+    """Run a command and return its exit code."""
     try:
         code = _command()(arguments or ["--help"], prog_name="kshare", standalone_mode=False)
     except typer.Abort:

@@ -1,7 +1,4 @@
-"""The cluster that a command connects to: from an option, the environment, or a properties file.
-
-Decides what such a file says. Never what is asked.
-"""
+"""The cluster that a command connects to: from an option, the environment, or a properties file."""
 
 from __future__ import annotations
 
@@ -27,16 +24,16 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 
 class Cluster:
     def __init__(self, server: str | None, properties: Path | None, said: Iterable[str] = ()) -> None:
-        """`said` are properties of the command line, name=value; they win over those of the file."""
+        """`said` are properties from the command line (name=value); they override those in the file."""
         self.options: dict[str, Any] = {**_options(server, properties, said)}
 
     @property
     def settings(self) -> NetSettings:
-        """For whoever connects alone."""
+        """For code that opens its own connections."""
         return admin_settings(None, self.options)
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """In an event loop of its own, which Ctrl-C ends."""
+        """Run a function with an admin client, in a new event loop. Ctrl-C cancels it."""
 
         async def live() -> T:
             async with AdminClient(**self.options) as admin:
@@ -45,7 +42,7 @@ class Cluster:
         return anyio.run(live)
 
     def run_routed(self, work: Callable[[Router], Awaitable[T]]) -> T:
-        """Likewise, for what asks in its own words."""
+        """Likewise with a router, for code that sends its own requests."""
 
         async def live() -> T:
             async with Pool(self.settings) as pool:
@@ -56,13 +53,13 @@ class Cluster:
 
 
 def _options(server: str | None, properties: Path | None, said: Iterable[str]) -> dict[str, str]:
-    """How to reach the cluster, in Kafka's names."""
+    """The connection options, under Kafka's names."""
     options = read_properties(properties) if properties else {}
     options |= _named(said)
     if server:
         options[_SERVERS] = server
     if not options.get(_SERVERS):
-        raise Failure("which cluster? Give --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+        raise Failure("no cluster given: use --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
     return options
 
 
@@ -77,17 +74,17 @@ def _named(said: Iterable[str]) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Java's format as it is used for Kafka: names and values, comments, lines that go on behind a backslash."""
+    """Parse Java's properties format as Kafka uses it: names, values, comments, lines continued with a backslash."""
     found: dict[str, str] = {}
     try:
         text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise Failure(f"{path} is no properties file: it isn't text in UTF-8 (byte {error.start})") from error
+        raise Failure(f"{path} is not a properties file: not valid UTF-8 (byte {error.start})") from error
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip()[0] in "#!":
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise Failure(f"{path}, line {number}: this should be name=value")
+            raise Failure(f"{path}, line {number}: expected name=value")
         found[match[1]] = match[2].strip()
     return found

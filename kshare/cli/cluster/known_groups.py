@@ -1,4 +1,4 @@
-"""What is said of a group that doesn't exist."""
+"""The error message for a group that doesn't exist."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from kshare.cli.terminal.suggestion import did_you_mean
 
 
 def no_group(name: str, known: Iterable[str]) -> str:
-    """no group 'pinters'; did you mean 'printers'?"""
+    """For example: no group 'pinters'; did you mean 'printers'?"""
     return f"no group {name!r}{did_you_mean(name, known)}"

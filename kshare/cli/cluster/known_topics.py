@@ -20,7 +20,7 @@ _LOOKS, _PAUSE_S = 3, 0.3
 
 
 async def require_topics(settings: NetSettings, names: Iterable[str]) -> None:
-    """Raises Failure for topics that don't exist. Other errors show when the topics are read."""
+    """Raises Failure for topics that don't exist. Other errors are reported when the topics are read."""
     async with Pool(settings) as pool:
         await pool.bootstrap()
         router = Router(pool, settings.request_timeout)
@@ -41,7 +41,7 @@ async def _exists(router: Router, name: str) -> bool:
                 continue
             if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise Failure(
-                    f"{name!r} can't be a topic: names have letters, digits, '.', '_' and '-', 249 at most"
+                    f"{name!r} is not a valid topic name: use letters, digits, '.', '_' and '-', at most 249"
                 ) from error
         return True
     return False
@@ -52,4 +52,4 @@ def _complaint(name: str, known: list[str]) -> str:
     suggestion = did_you_mean(name, known)
     if suggestion:
         return f"there is no topic {name}{suggestion} Otherwise create it: {create}"
-    return f"there is no topic {name}: create it by {create}"
+    return f"there is no topic {name}: create it with {create}"

@@ -1,1 +1,1 @@
-"""`kshare consume`: records of a share group, shown and acknowledged."""
+"""`kshare consume`: consumes records as a member of a share group, and prints them."""

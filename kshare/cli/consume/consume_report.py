@@ -17,19 +17,19 @@ PAST: dict[str, str] = {"accept": "accepted", "release": "released", "reject": "
 
 @dataclass
 class ConsumeReport:
-    """What was shown, and what became of it."""
+    """Counts printed records and their acknowledgements."""
 
     is_open: bool = False
-    """Whether there was a cluster at all."""
+    """Whether the consumer was opened."""
     shown: int = 0
     unreadable: int = 0
-    """Not shown, and rejected for that."""
+    """Records that couldn't be deserialized, and were rejected instead of printed."""
     words: Counter[str] = field(default_factory=Counter)
     late: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
     def settle(self, record: ShareRecord, word: AckName) -> bool:
-        """Whether it wasn't too late."""
+        """Acknowledge a record. Returns False if it is too late."""
         try:
             getattr(record, word)()
         except AcknowledgeError:
@@ -56,5 +56,5 @@ class ConsumeReport:
             f"{count} couldn't be settled: {reason}" for reason, count in self.refused.items() if count
         ]
         if self.late:
-            problems.append(f"{self.late} came too late to be settled: their locks had run out")
+            problems.append(f"{self.late} couldn't be settled: their locks had expired")
         return "; ".join(problems) or None

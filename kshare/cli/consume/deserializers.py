@@ -1,6 +1,6 @@
-"""Bytes of keys, values and headers as something to read: by the names of Kafka's deserializers, or short ones.
+"""Deserializers of keys, values and headers, under the names of Kafka's deserializers or short names.
 
-Decides how each kind is written: as Java's own tools write it, so that the same options give the same lines.
+Values are printed as Java's own tools print them, so that the same options give the same lines.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import typer
 from kshare.cli.terminal.suggestion import did_you_mean
 
 Deserializer = Callable[[bytes], Any]
-"""Raises ValueError for what it can't read."""
+"""Raises ValueError for bytes that it can't read."""
 
 _JAVAS = "org.apache.kafka.common.serialization."
 
 
 def deserializer(name: str) -> Deserializer | None:
-    """`long`, or `org.apache.kafka.common.serialization.LongDeserializer`; None for bytes as they are."""
+    """Find `long`, or `org.apache.kafka.common.serialization.LongDeserializer`. None leaves bytes as they are."""
     short = name.removeprefix(_JAVAS).removesuffix("Deserializer").lower()
     if short in _KINDS:
         return _KINDS[short]
@@ -70,7 +70,7 @@ KINDS = tuple(_KINDS)
 
 
 def text_of(value: Any) -> str:
-    """As it is printed."""
+    """The printed form of a deserialized value."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -81,7 +81,7 @@ def text_of(value: Any) -> str:
 
 
 def _shortest_float(number: float) -> float:
-    """The shortest decimal number that is this one among those of 32 bits."""
+    """The shortest decimal number that rounds to the same 32-bit float."""
     for digits in range(6, 10):
         short = float(f"{number:.{digits}g}")
         if struct.pack(">f", short) == struct.pack(">f", number):
@@ -90,7 +90,7 @@ def _shortest_float(number: float) -> float:
 
 
 def _javas_number(number: float) -> str:
-    """1.0E10, where Python writes 10000000000.0."""
+    """A number as Java writes it: 1.0E10, where Python writes 10000000000.0."""
     if number != number or number in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
     if number == 0 or 1e-3 <= abs(number) < 1e7:

@@ -24,7 +24,7 @@ def form(
     file: Path | None,
     is_interactive: bool,
 ) -> RecordFormat:
-    """One of three; deserializers are for all of them."""
+    """The output format. Deserializers apply to all formats."""
     given = read_properties(file) if file else {}
     given |= {name: said or "" for name, said in settings(properties).items()}
     readers = Readers.of(

@@ -1,6 +1,6 @@
 r"""Custom output formats: `%t[%p]@%o %k=%s\n`, much as in kcat, or with names: `%{topic} %{header:trace}\n`.
 
-Decides what a format means. Nothing is added to it: a line ends where it says \n.
+Nothing is added to the format: a line ends only where it says \n.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FormatString:
 
 
 class _Fields(NamedTuple):
-    """What may stand behind a %."""
+    """What may follow a %."""
 
     readers: Readers
     null: bytes
@@ -71,7 +71,7 @@ class _Fields(NamedTuple):
         if found is None:
             letters = ", ".join(f"%{letter} {meaning}" for letter, meaning in _LETTERS.items())
             raise typer.BadParameter(
-                f"--format: {written} means nothing; there are {letters}, %{{header:NAME}}, %{{NAME}} and %%"
+                f"--format: unknown field {written}; the fields are {letters}, %{{header:NAME}}, %{{NAME}} and %%"
             )
         piece: FormatPart = found
         return piece
@@ -113,7 +113,7 @@ class _Fields(NamedTuple):
         return b",".join(pairs)
 
     def _header(self, record: PrintableRecord, wanted: str) -> bytes:
-        """The last of that name; nothing if there is none."""
+        """The last header of that name; empty if there is none."""
         for name, data in reversed(record.headers):
             if name == wanted:
                 return self._content(record, "headers", data)
@@ -124,7 +124,7 @@ class _Fields(NamedTuple):
 
 
 def _unescaped(text: str) -> bytes:
-    r"""\n, \t, \xff and what else Python knows of one letter."""
+    r"""Replace \n, \t, \r, \0, \\ and \xff."""
     out = b""
     at = 0
     for match in _ESCAPE.finditer(text):

@@ -1,6 +1,6 @@
 """Explains why a share group returns no records, and suggests commands.
 
-Decides what is likely. Where the cluster doesn't answer, or forbids the question, nothing is said.
+If the cluster doesn't answer, or permissions are missing, it gives no explanation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kshare.protocol.messages import DescribeShareGroupOffsetsRequest
 
 _PATIENCE_S = 5.0
 _TELLS_LAG = 1
-"""The version since which brokers say the lag; those that do can set offsets of groups, too."""
+"""From this version on, brokers report the lag. Such brokers can also reset the offsets of groups."""
 _RESET = "share.auto.offset.reset"
 
 
@@ -62,25 +62,27 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
         held = "it" if lag == 1 else f"some of them, about {limit} a partition at most"
         return (
             f"nothing yet, though {counted(lag, 'record')} {'is' if lag == 1 else 'are'} not settled: other members "
-            f"may hold {held} (kshare groups describe {group} --members), or locks of members that are gone"
+            f"may hold {held} (kshare groups describe {group} --members), or locks of stopped members haven't expired"
             f"{''.join(f'; {text}' for text in lost)}"
         )
     reset = {one.name: one.value for one in await configs.group_config(router, group)}.get(_RESET)
-    begins = f"It began by {_RESET}={reset}" if reset not in (None, "latest") else "A new group begins there"
+    begins = (
+        f"It started with {_RESET}={reset}" if reset not in (None, "latest") else "A new group starts there"
+    )
     names = " ".join(f"--topic {topic}" for topic in topics)
     how = (
-        f"stop this, and kshare groups reset-offsets {group} {names} --to-earliest --execute"
+        f"stop this command and run kshare groups reset-offsets {group} {names} --to-earliest --execute"
         if can_reset
-        else f"take a new group, after kshare groups config set NEW {_RESET}=earliest"
+        else f"use a new group, after kshare groups config set NEW {_RESET}=earliest"
     )
     return (
         f"nothing yet: group {group} is at the end of {', '.join(topics)}. "
-        f"{begins}; to see what is there already, {how}"
+        f"{begins}; to read existing records, {how}"
     )
 
 
 def _lag(row: PartitionProgress) -> int:
-    """Where nobody says it, all behind the start counts."""
+    """If it is unknown: all offsets from the start offset on."""
     if row.lag is not None:
         return row.lag
     if row.start_offset is None or row.end_offset is None:

@@ -1,10 +1,10 @@
-"""Writes records to standard output, and tracks how much its reader has taken.
+"""Writes records to standard output, and checks that its reader takes them.
 
-Decides when a record counts as shown. In a file or on a terminal it does once it is written. A pipe is otherwise: what
-lies in it may never be read, as in `| head -1`. So the first thousand lines are handed through one by one, each taken
-by the reader before the next; whoever wants more than that reads on for a while, and gets them by the pipe-full.
+In a file or on a terminal, a record counts as printed once it is written. But bytes in a pipe may never be read, as in
+`| head -1`. So the first thousand lines are written one by one, each after the reader has taken the one before. A
+reader that takes more than that is likely to continue, and gets as many lines as fit into the pipe.
 
-Writing never holds up the event loop: while the reader is slow (a pager, Ctrl-S) heartbeats and renewals go on.
+Writing never blocks the event loop: while the reader is slow (a pager, Ctrl-S), heartbeats and renewals continue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kshare.cli.terminal.failure import ClosedPipe
 
 _ONE_BY_ONE = 1000
 _PIPE_PIECE = 4096
-"""What a pipe that is ready takes without waiting; and a pipe of that size is ready only when it is empty."""
+"""A writable pipe takes this many bytes without blocking. A pipe of this size is writable only when it is empty."""
 _TERMINAL_PIECE = 128
 _LOOK_S = 0.1
 _CLOSED = select.POLLERR | select.POLLHUP
@@ -41,16 +41,16 @@ class RecordOutput:
 
     @property
     def is_one_by_one(self) -> bool:
-        """Whether a line should be handed over before the next one is made."""
+        """Whether each line must be written before the next one is made."""
         return self._usual_size is not None and self._lines < _ONE_BY_ONE
 
     @property
     def is_closed(self) -> bool:
-        """Nobody will read what is written from now on."""
+        """Whether the reader is gone."""
         return bool(self._events() & _CLOSED)
 
     async def write(self, data: bytes) -> None:
-        """Raises ClosedPipe when not all of it was taken."""
+        """Raises ClosedPipe if the reader has left before it took everything."""
         if self._is_terminal:
             data = _harmless(data)
         piece = _TERMINAL_PIECE if self._is_terminal else len(data) if self._is_file else _PIPE_PIECE
@@ -59,13 +59,13 @@ class RecordOutput:
                 await self._room()
             self._write_all(data[start : start + piece])
         if self.is_one_by_one:
-            await self._room()  # which there is once all was read: by somebody who may have left since
+            await self._room()  # the pipe is writable when all was read; the reader may have left since
             self._lines += 1
             if self._lines == _ONE_BY_ONE:
                 self._widen()
 
     async def _room(self) -> None:
-        """Until a piece fits in."""
+        """Wait until a piece can be written."""
         while True:
             events = self._events()
             if events & select.POLLOUT:
@@ -86,7 +86,7 @@ class RecordOutput:
             raise ClosedPipe from None
 
     def _shrink(self) -> int | None:
-        """The size that the pipe had; None where pipes have no sizes, or this one holds more already."""
+        """Shrink the pipe, and return its size before; None if it can't be changed, or contains more already."""
         try:
             usual = fcntl.fcntl(self._descriptor, fcntl.F_GETPIPE_SZ)
             fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _PIPE_PIECE)
@@ -96,12 +96,12 @@ class RecordOutput:
 
     def _widen(self) -> None:
         if self._usual_size is not None:
-            with suppress(OSError):  # then it stays narrow: slower, and right
+            with suppress(OSError):  # otherwise it stays small: slower, but correct
                 fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, self._usual_size)
 
 
 def _harmless(data: bytes) -> bytes:
-    """Data moves no cursor and sets no title."""
+    """Replace control characters, so that data can't move the cursor or set the title."""
     text = data.decode("utf-8", "replace")
     return "".join(
         sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text

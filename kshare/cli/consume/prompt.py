@@ -1,6 +1,6 @@
-"""Asks about a record, answered with one key. The consumer renews the record's lock meanwhile.
+"""Asks how to acknowledge a record, answered with one key. Meanwhile the consumer renews the record's lock.
 
-Decides what each key means. Questions go to standard error, so that records alone go where standard output goes.
+Questions are written to standard error, so that standard output contains only records.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kshare.errors import AcknowledgeError, KshareError
 _QUESTION = "[a]ccept  [r]elease  re[j]ect  re[n]ew  [q]uit? "
 _WORDS: dict[str, AckName] = {"a": "accept", "r": "release", "j": "reject"}
 _ENDS = ("q", "", "\x04")
-_TOO_LATE = "too late: its lock had run out, and it comes again"
+_TOO_LATE = "too late: its lock has expired, and it will be redelivered"
 
 
 @contextmanager
 def prompt(consumer: ShareConsumer, report: ConsumeReport) -> Iterator[Prompt]:
-    """The terminal gives single keys while this is open."""
+    """Read single keys from the terminal while this is open."""
     if not sys.stdin.isatty():
-        raise Failure("--interactive reads keys from a terminal: standard input is none")
+        raise Failure("--interactive reads keys from a terminal, but standard input isn't one")
     with key_by_key():
         yield Prompt(consumer, report)
 
@@ -41,7 +41,7 @@ class Prompt:
         self._terminal = sys.stdin.fileno()
 
     async def decide(self, record: ShareRecord) -> bool:
-        """False: no further ones. The record is then given back when the consumer closes."""
+        """Returns False if the user quits. The record is then released when the consumer closes."""
         while True:
             _write(_QUESTION)
             key = await self._key()
@@ -52,7 +52,7 @@ class Prompt:
             if key == "n":
                 _write(f"{await self._renew(record)}\n")
             elif key in _ENDS:
-                _write("given back\n")
+                _write("quit: released\n")
                 return False
             else:
                 _write("\n")
@@ -60,7 +60,7 @@ class Prompt:
     async def _renew(self, record: ShareRecord) -> str:
         if not self._consumer.can_renew:
             left = max(0.0, record.lease_deadline - anyio.current_time())
-            return f"this broker can't renew locks (Kafka 4.2 can): {left:.0f} s are left"
+            return f"this broker can't renew locks (Kafka 4.2 and later can): {left:.0f} s are left"
         try:
             record.renew()
             results = await self._consumer.commit()

@@ -1,7 +1,6 @@
-"""A record as a line: as Kafka's console consumers print it, or as a JSON object.
+"""Formats a record as a line: as Kafka's console consumers print it, or as a JSON object.
 
-Decides what stands in the line. What can't be read by the chosen deserializer raises Unreadable, which says where it is
-and never what is in it.
+Data that the chosen deserializer can't read raises Unreadable, which names the record but never shows its content.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kshare.cli.terminal.suggestion import did_you_mean
 
 
 class PrintableRecord(Protocol):
-    """What is looked at in a record."""
+    """The attributes of a record that are printed."""
 
     @property
     def topic(self) -> str: ...
@@ -43,12 +42,12 @@ class PrintableRecord(Protocol):
 
 class RecordFormat(Protocol):
     def write(self, record: PrintableRecord) -> bytes:
-        """All that is printed of it, line ends included."""
+        """The output for a record, including line ends."""
         ...
 
 
 class Unreadable(Exception):
-    """A key, value or header isn't what it was said to be."""
+    """A key, value or header couldn't be deserialized."""
 
     def __init__(self, record: PrintableRecord, part: str, error: Exception) -> None:
         where = f"{record.topic}[{record.partition}]@{record.offset}"
@@ -57,7 +56,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How keys, values and headers are read; None is bytes as they are."""
+    """Deserializers of keys, values and headers; None leaves bytes as they are."""
 
     key: Deserializer | None = None
     value: Deserializer | None = None
@@ -78,13 +77,13 @@ class Readers:
             raise Unreadable(record, part, error) from None
 
     def bytes_of(self, record: PrintableRecord, part: str, data: bytes) -> bytes:
-        """As they are printed."""
+        """The bytes to print."""
         said = self.read(record, part, data)
         return said if isinstance(said, bytes) else text_of(said).encode("utf-8", "replace")
 
 
 class JsonFormat:
-    """One object a line. Text is a string, whatever else is {"base64": ...}: `produce --input json` reads it."""
+    """One object per line, for `produce --input json`. Bytes that aren't text are {"base64": ...}."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -155,7 +154,7 @@ class KafkaFormat:
             case "delivery":
                 return f"Delivery:{record.delivery_count}".encode()
             case "epoch":
-                return b"Epoch:NOT_PRESENT"  # share fetches leave it out, in Kafka's tool as well
+                return b"Epoch:NOT_PRESENT"  # share fetches don't contain it; Kafka's tool prints the same
             case "headers":
                 pairs = [
                     name.encode() + b":" + self._content(record, "headers", data)

@@ -1,7 +1,7 @@
 """Runs `kshare consume`: prints records, then settles them.
 
-Decides when it is over (as many as were wanted, nothing came for too long, nobody reads any more, Ctrl-C) and which
-records count as shown. The others are given back: their group gets them again.
+It ends after the requested number of records, after too long without records, when the reader of its output is gone, or
+by Ctrl-C. Records that were acquired but not printed are released, and redelivered to the group.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ConsumeMode:
     rejects_unreadable: bool
     most: int | None
     patience_s: float | None
-    """None: waits for ever."""
+    """None: no limit."""
     is_interactive: bool
 
     def options(self) -> dict[str, Any]:
-        """Every record that is acquired and not shown has lost one of its deliveries. So few are held."""
+        """Hold few records: each that is acquired but not printed has lost one of its deliveries."""
         options: dict[str, Any] = {"max_records": 1, "acquire": "records"}
         return options | ({"max_lease_seconds": _LONGEST_PROMPT_S} if self.is_interactive else {})
 
@@ -97,7 +97,7 @@ class RecordPrinter:
         self._books = report
         self._outlet = RecordOutput()
         self._shown: list[ShareRecord] = []
-        """Shown, and not settled yet."""
+        """Printed, but not acknowledged yet."""
         self._ahead = 1
         self._last_at = anyio.current_time()
         self._is_hint_due = True
@@ -129,7 +129,7 @@ class RecordPrinter:
         self._shown.clear()
 
     def end(self) -> None:
-        """What was shown is settled, and makes room for nothing new."""
+        """Acknowledge what was printed, and acquire nothing more."""
         self._consumer.stop_acquiring()
         self.settle()
 
@@ -158,21 +158,21 @@ class RecordPrinter:
             data.clear()
 
     def _line(self, record: ShareRecord) -> bytes | None:
-        """None: it can't be read, and was rejected for that."""
+        """The record's output; None if it couldn't be deserialized, and was rejected."""
         try:
             return self._form.write(record)
         except Unreadable as problem:
             if self._mode.is_interactive:
                 return f"{problem}\n".encode()
             if not self._mode.rejects_unreadable:
-                raise Failure(f"{problem}; --reject-message-on-error goes on") from None
+                raise Failure(f"{problem}; use --reject-message-on-error to continue") from None
             _say(f"{problem}: rejected")
             self._books.settle(record, "reject")
             self._books.unreadable += 1
             return None
 
     async def _next(self) -> ShareBatch | None:
-        """None when nothing has come for too long."""
+        """The next batch; None after too long without records."""
         patience = self._mode.patience_s
         self._hold()
         while True:
@@ -185,12 +185,12 @@ class RecordPrinter:
                 self._is_hint_due = False
                 if self._books.shown == 0:
                     await self._hint()
-                    continue  # something may have come meanwhile
+                    continue  # records may have arrived meanwhile
             if patience is not None and quiet >= patience:
                 return None
 
     def _hold(self) -> None:
-        """Whom one line may be enough gets one record at a time; nobody gets more than what is wanted."""
+        """Hold one record at a time if the reader may stop after any line, and never more than was requested."""
         is_slow = self._mode.is_interactive or self._outlet.is_one_by_one
         left = _AHEAD if self._mode.most is None else self._mode.most - self._books.done
         ahead = 1 if is_slow else min(left, _AHEAD)
@@ -217,7 +217,7 @@ def _say(text: str) -> None:
 
 
 async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
-    """To stop, by Ctrl-C or SIGTERM: what was shown is settled before we go, however often we are told."""
+    """Run until done, or stopped by Ctrl-C or SIGTERM. Printed records are settled first, even after more signals."""
     failure: Exception | None = None
     told: int | None = None
 
@@ -234,7 +234,7 @@ async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
             try:
                 await work()
             except Exception as error:
-                failure = error  # raised outside, so that it doesn't become part of a group
+                failure = error  # raised outside, so that it isn't put into an exception group
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure

@@ -1,1 +1,1 @@
-"""`kshare decode`: what bytes of Kafka's protocol mean."""
+"""`kshare decode`: decodes bytes of Kafka's protocol."""

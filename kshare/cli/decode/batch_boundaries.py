@@ -18,7 +18,7 @@ _LEAST_BATCH = _HEADER.size
 
 
 def begins_with_batch(data: memoryview) -> bool:
-    """A header of values that brokers write, be the rest broken or cut off."""
+    """Whether the data begins with a plausible batch header, even if the rest is broken or cut off."""
     if len(data) < _LEAST_BATCH or not _LEAST_BATCH <= size_of_batch(data) <= MAX_FRAME:
         return False
     base_offset, _, leader_epoch, magic, _, attributes, last_delta, *_, count = _HEADER.unpack_from(data)
@@ -27,29 +27,29 @@ def begins_with_batch(data: memoryview) -> bool:
 
 
 def size_of_batch(data: memoryview, start: int = 0) -> int:
-    """What the batch announces; negative for nonsense."""
+    """The size of a batch according to its header; may be negative if this isn't a batch."""
     return _PREFIX + int.from_bytes(data[start + 8 : start + _PREFIX], "big", signed=True)
 
 
 def is_certainly_batch(data: memoryview) -> bool:
-    """The checksum agrees: that doesn't happen by chance."""
+    """Whether the data begins with a batch whose checksum is correct, which doesn't happen by chance."""
     end = size_of_batch(data)
     return begins_with_batch(data) and end <= len(data) and not problem_of_batch(data[:end])
 
 
 def problem_of_batch(data: memoryview) -> str:
-    """What speaks against these bytes being one whole batch; empty if nothing does."""
+    """Why these bytes aren't one complete batch; empty if they are."""
     if len(data) < _LEAST_BATCH or size_of_batch(data) != len(data):
-        return f"a partial batch or none at all, of {len(data)} bytes"
+        return f"not a complete batch: {len(data)} bytes"
     if not begins_with_batch(data):
-        return f"{len(data)} bytes that are no batch in format {_MAGIC}"
+        return f"{len(data)} bytes that aren't a batch in format {_MAGIC}"
     stored = int.from_bytes(data[_CRC], "big")
     actual = crc32c(data[_CHECKED_FROM:])
     return "" if stored == actual else f"the checksum is {stored:#010x}, the bytes give {actual:#010x}"
 
 
 def batch_cuts(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end. A batch that can't be cut out is the last, with all that follows it."""
+    """Yield start and end of each batch. From a batch with an invalid size on, the rest is one piece."""
     start = 0
     while start < len(data):
         size = size_of_batch(data, start)

@@ -1,7 +1,7 @@
 """Guesses what bytes are: tries everything that fits the options, and ranks it by how well it decodes.
 
-Decides what speaks for a reading: that it ends where the bytes end, and that its values look like values. The second
-opinion of `kshare.dissect` does the reading, and breaks early where a guess is wrong.
+A guess scores well if decoding ends where the bytes end, and if the values are plausible. `kshare.dissect` does the
+decoding, and fails early if a guess is wrong.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SURPLUS = 3.0
 _BREAKS = -8.0
 _BREAKS_AT_ONCE = 3.0
 _SOMETHING = 8
-"""Bytes of a body that must be read before a break, for a guess to be more than a header."""
+"""If fewer bytes of the body are decoded before a break, the guess matches a header only."""
 NO_LIKENESS = 0.0
-"""The score below which a guess is none."""
+"""A guess that breaks, and whose score isn't above this, is not a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the caller knows. `kind` is a role (`request` ...) or the name of a message whose body stands alone."""
+    """What the caller knows. `kind` is a role (`request` ...) or a message name, if it is a body alone."""
 
     kind: str | None = None
     api: int | None = None
@@ -83,19 +83,19 @@ class Ranked:
 
 
 def rank(data: memoryview, hints: Hints) -> list[Ranked]:
-    """Best first; at least one, or a Failure says why there is none."""
+    """Guesses, best first. Raises Failure if there are none."""
     ranked = []
     announced = 4 + int.from_bytes(data[:4], "big")
     is_cut, is_exact = announced > len(data), announced == len(data)
     for guess in _candidates(data, hints):
-        # Records take time, and only tell where a frame is cut off inside them.
+        # Decoding records takes time, and only matters if the frame is cut off inside them.
         reading = guess.read(data[: size_of_batch(data)] if guess.kind == "records" else data, records=is_cut)
         is_accepted = not _breaks(reading) or (guess.kind == "request" and is_exact and reading.has_surplus)
         score = _score(reading, len(data), is_accepted) + _PRIOR[guess.kind] + (guess.version or 0) * 0.001
         score += 0.1 * guess.name.startswith("Share") - 0.5 * (not guess.is_sized)
         ranked.append(Ranked(_named(guess, reading), score, is_accepted))
     if not ranked:
-        raise Failure("nothing that kshare knows fits this kind, API and version")
+        raise Failure("no known message fits this kind, API and version")
     return sorted(ranked, key=lambda one: -one.score)
 
 
@@ -106,7 +106,7 @@ def check_kind(kind: str) -> str:
 
 
 def _named(guess: Guess, reading: Dissection) -> Guess:
-    """A request says itself what it is."""
+    """A request's header contains its API and version: use these."""
     if guess.kind != "request" or not reading.message:
         return guess
     return Guess("request", reading.message, reading.version, guess.is_sized)
@@ -153,7 +153,7 @@ def _versions(table: Message, hints: Hints) -> list[int]:
 
 
 def _sizes(data: memoryview) -> list[bool]:
-    """Does the size of the frame come first? Certain if it is right, and left open if it could be."""
+    """Whether the frame size comes first: certain if it is correct, open if it is possible."""
     announced = int.from_bytes(data[:4], "big", signed=True)
     if announced == len(data) - 4:
         return [True]
@@ -169,7 +169,7 @@ def _fits(data: memoryview, hints: Hints, is_sized: bool) -> bool:
 
 
 def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
-    """Accepted is what brokers accept: bytes behind a request, too, where its frame counts them."""
+    """`is_accepted` means by brokers: they also accept surplus bytes at the end of a request's frame."""
     leaves = reading.spans
     lost = sum(span.length for span in leaves if span.kind == "unread")
     doubts = len(reading.problems) + _DOUBT * sum(map(_doubt, leaves))
@@ -181,12 +181,12 @@ def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
 
 
 def _breaks(reading: Dissection) -> bool:
-    """Inside of batches, reading may go on after a break; as a guess that counts for nothing."""
+    """Whether decoding breaks anywhere. Inside batches it continues after a break, which doesn't help a guess."""
     return reading.error is not None or any(span.kind == "unread" for span in reading.spans)
 
 
 def _doubt(span: ByteSpan) -> float:
-    """What no broker and no client would write, though it can be read."""
+    """Penalty for a value that can be decoded, but that no broker or client would write."""
     value = span.value
     match span.kind:
         case "int16" if span.name.endswith("rrorCode"):

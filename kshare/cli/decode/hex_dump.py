@@ -1,6 +1,6 @@
-"""Hex dumps as programs print them (xxd, hexdump -C, od -t x1, Wireshark) → the bytes in them.
+"""Converts hex dumps by other programs (xxd, hexdump -C, od -t x1, Wireshark) to bytes.
 
-Decides that a text is one by its offsets: each says how many bytes stand above it. Nothing else counts up like that.
+A text is recognized as a dump by its offsets: each must equal the number of bytes above it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 _LINE = re.compile(r"([0-9a-f]{4,16}):?(?:\s+(.*))?", re.IGNORECASE)
 _ROW = re.compile(r"(?:[0-9a-f]{2}){1,8}(?: {1,2}(?:[0-9a-f]{2}){1,8})*", re.IGNORECASE)
 _WORDS = re.compile(r"[0-9a-f]{7}(?:\s+[0-9a-f]{4})*", re.IGNORECASE)
-"""Lines of plain hexdump and of od -x: words as the machine reads them, whose second byte comes first in memory."""
+"""Lines of plain hexdump and of od -x: little-endian words, whose second byte comes first in memory."""
 _GUTTER = re.compile(r"\s+[|>].*$")
 _GAPS = ("  ", "   ")
-"""What stands before the text beside the bytes, unless that is between strokes. Some put two spaces between bytes."""
+"""What separates the bytes from the text beside them, unless bars enclose it. Some use two spaces between bytes."""
 _HEX, _OCTAL = 16, 8
 _REPEATED = "*"
-"""Stands for rows that are like the one above."""
+"""Stands for repetitions of the row above."""
 _MOST = 256 * 1024 * 1024
 
 
 def from_dump(text: str) -> bytes | None:
-    """None if it is no dump."""
+    """The bytes of a dump; None if the text isn't a dump."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) < 2 and ":" not in text:
         return None
@@ -53,7 +53,7 @@ def _read(lines: list[str], gap: str, base: int) -> bytes | None:
             data += row * ((above - len(data)) // len(row))
             is_repeated = False
         if above == len(data) - 1 and is_words and not found[2]:
-            data.pop()  # the last word was half a word
+            data.pop()  # the last word has only one byte
         if above != len(data):
             return None
         if found[2]:

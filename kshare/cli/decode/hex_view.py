@@ -1,6 +1,6 @@
 """The annotated hex dump: every byte, in order, with the name of its field.
 
-Fields stand under the path of what they are in, so that names and values fit into a small window.
+Fields are listed below the path of their parent, so that names and values fit into a small window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ROW = 8
 _MARGIN = " " * 35
 _FRAMING = ("length", "count", "presence")
 _LONG_VALUE = 24
-"""Longer values have the rest of their text beside their bytes instead."""
+"""Longer values are shortened; their text is shown beside their bytes."""
 
 
 def draw_hex(screen: Screen, span: ByteSpan, start: int) -> None:
@@ -33,7 +33,7 @@ def draw_hex(screen: Screen, span: ByteSpan, start: int) -> None:
 
 
 def _named(leaf: ByteSpan) -> tuple[str, str]:
-    """What it stands under, and its name there. A length stays with what it is the length of."""
+    """The path of its parent, and its name there. A length is listed with the field that it belongs to."""
     parent, _, name = leaf.path.rpartition(".")
     if leaf.kind in _FRAMING and parent:
         parent, _, owner = parent.rpartition(".")

@@ -1,7 +1,6 @@
-"""Readings as JSON: bodies in the form of Kafka's converters, which `kshare encode` takes back; the rest by span.
+"""Dissections as JSON: bodies in the form of Kafka's converters, which `kshare encode` reads; the rest by span.
 
-Decides what a span is as a value: a struct an object, an array a list, bytes base64. What a break kept from being
-read is left out.
+Structs become objects, arrays lists, and bytes base64. Fields after a break are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def piece_json(input_part: InputPart) -> dict[str, Any]:
 
 
 def span_json(span: ByteSpan, start: int) -> dict[str, Any]:
-    """One field that was picked."""
+    """One field, chosen by the user."""
     return {
         "path": span.path,
         "type": span.kind,
@@ -74,7 +73,7 @@ def _unpacked(span: ByteSpan) -> Any:
 
 
 def _fields(span: ByteSpan) -> list[ByteSpan]:
-    """Known tagged fields stand beside the others; the framing is left out."""
+    """Known tagged fields are treated like the others; lengths and counts are left out."""
     fields = []
     for part in span.parts:
         if part.kind == "tags":

@@ -1,7 +1,6 @@
 r"""Reads the input of `kshare decode`: an argument, a file, standard input; raw, hex, base64 or escaped.
 
-Decides which of these something is when nobody says. Text is hex before it is base64: `deadbeef` could be either.
-Never decides what the bytes mean.
+The encoding is guessed unless it is given. Hex has priority over base64: `deadbeef` could be either.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 _LOOK = 4096
 _LET_GO_EVERY = 16 * 1024 * 1024
-"""A multiple of every system's size of pages."""
+"""A multiple of the page size of every system."""
 
 
 def read_input(source: str | None, coding: str | None) -> Buffer:
@@ -45,12 +44,12 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
     except UnicodeDecodeError as problem:
         if coding is None:
             return data
-        raise Failure(f"byte {problem.start} is not text, so this is no {coding}") from None
+        raise Failure(f"byte {problem.start} is not text, so this is not {coding}") from None
     return _whole(from_text(text, coding), source)
 
 
 def let_go(data: memoryview, start: int, end: int) -> None:
-    """What lies before `end` won't be read again. Now and then, a mapped file is told to give up the memory for it."""
+    """Nothing before `end` will be read again. Now and then, this releases the memory of a mapped file up to there."""
     done = min(end, len(data)) // _LET_GO_EVERY * _LET_GO_EVERY
     if start < done and isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         data.obj.madvise(mmap.MADV_DONTNEED, 0, done)
@@ -66,21 +65,21 @@ def from_text(text: str, coding: str | None) -> bytes:
         case "escaped":
             return _from_escaped(text)
         case "binary":
-            raise Failure("binary comes from a file or from standard input")
-    raise Failure("this is no file, and neither hex, nor base64, nor an escaped string")
+            raise Failure("binary input must be in a file or on standard input")
+    raise Failure("this is not a file name, hex, base64 or an escaped string")
 
 
 def _exists(source: str) -> bool:
     try:
         return Path(source).exists()
-    except (OSError, ValueError):  # too long for a name, or with zeros in it
+    except (OSError, ValueError):  # too long for a file name, or with null bytes
         return False
 
 
 def _map(path: Path) -> Buffer:
-    """Not read at once: a broker's segment has a gigabyte."""
+    """Map a file instead of reading it: a broker's segment has a gigabyte."""
     with path.open("rb") as file:
-        if not path.is_file():  # a pipe of the shell's: <(...)
+        if not path.is_file():  # a pipe made by the shell: <(...)
             return file.read()
         if path.stat().st_size == 0:
             return b""
@@ -107,7 +106,7 @@ def _from_hex(text: str) -> bytes:
         return dumped
     digits = re.sub(r"0x|[\s:,]+", "", text, flags=re.IGNORECASE)
     if len(digits) % 2:
-        raise Failure(f"hex comes in pairs of digits, here are {len(digits)}")
+        raise Failure(f"hex needs an even number of digits, not {len(digits)}")
     try:
         return bytes.fromhex(digits)
     except ValueError:
@@ -130,5 +129,5 @@ def _from_escaped(text: str) -> bytes:
     try:
         value = ast.literal_eval(literal)
     except (SyntaxError, ValueError):
-        raise Failure(r"this is no string of \x escapes") from None
+        raise Failure(r"this is not a string of \x escapes") from None
     return bytes(value)

@@ -1,6 +1,6 @@
-"""What `kshare decode` does: input, pieces, views, and the verdict at the end.
+"""Runs `kshare decode`: reads the input, splits it, and shows its parts.
 
-Decides what is said around a view, and what counts as failure: a break or a problem in any piece.
+It fails if any part breaks or has a problem, such as a wrong checksum.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from kshare.dissect import DissectionProblem
 
 _GUESSES_SHOWN = 10
 _LARGE = 1024 * 1024
-"""From here on nobody reads a segment's tree from end to end."""
+"""Segments larger than this are summarized, because nobody reads the whole tree."""
 _CHUNK = 1024 * 1024
 _CLOSE = 1.0
-"""Guesses that score as close as that to the best one are mentioned."""
+"""Guesses whose scores are this close to the best one are mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """The options."""
+    """The options of the command line."""
 
     kind: str | None
     api: str | None
@@ -75,12 +75,12 @@ def _is_in_short(data: memoryview, hints: Hints, options: DecodeOptions) -> bool
 
 
 def _show_capture(data: memoryview, source: str | None, options: DecodeOptions) -> None:
-    """Packets are no frames: that is another command's affair."""
+    """Show a network capture as `kshare pcap` does."""
     from kshare.cli.terminal.traffic.capture import show_capture
     from kshare.cli.terminal.traffic.view import TrafficOptions
 
     if options.view == "hex" or options.field or options.only_guesses:
-        raise Failure("this is a network capture: kshare pcap -v shows every field of what is in it")
+        raise Failure("this is a network capture: use kshare pcap -v to see every field")
     show_capture(
         _chunks(data), source or "standard input", [], TrafficOptions(is_json=options.view == "json")
     )
@@ -95,7 +95,7 @@ def _chunks(data: memoryview) -> Iterator[bytes]:
 def _show_segment(screen: Screen, data: memoryview, options: DecodeOptions) -> None:
     totals = show_batch_lines(screen, data, is_json=options.view == "json")
     if options.is_short is None:
-        screen.line(("more of it: --field 'records[0]' shows a batch, --tree all of them", FAINT))
+        screen.line(("--field 'records[0]' shows one batch, --tree all of them", FAINT))
     screen.done()
     if totals.problems:
         raise Failure(f"{totals.first_problem}{_and_more(totals.problems - 1)}")
@@ -119,7 +119,7 @@ def _show_pieces(screen: Screen, data: memoryview, hints: Hints, options: Decode
 
 
 def _show(screen: Screen, input_part: InputPart, options: DecodeOptions) -> bool:
-    """Whether there was something to show."""
+    """Show one part. Returns False if it doesn't have the field."""
     reading = input_part.reading
     span = reading.find(options.field) if options.field else reading.root
     if span is None:
@@ -186,6 +186,4 @@ def _and_more(problems: int) -> str:
 
 def _unlike_anything(input_part: InputPart) -> str:
     error = input_part.reading.error
-    return (
-        f"this is like nothing of Kafka's; nearest is {input_part.guess}, with {error}; --as says what it is"
-    )
+    return f"this doesn't look like Kafka data; best guess: {input_part.guess}, with {error}; set the kind with --as"

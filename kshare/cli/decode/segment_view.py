@@ -1,6 +1,6 @@
 """A summary of a log segment, one line per batch, from headers and checksums: fast even for a gigabyte.
 
-Decides what of a batch is worth its line. Records aren't looked at.
+Records aren't decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_PRODUCER = -1
 
 
 class BatchLine(NamedTuple):
-    """One batch, as far as its header tells."""
+    """The place of a batch, and values from its header."""
 
     number: int
     start: int
@@ -41,7 +41,7 @@ class BatchLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a segment has altogether."""
+    """Totals of a segment."""
 
     batches: int = 0
     records: int = 0

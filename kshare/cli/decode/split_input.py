@@ -1,6 +1,6 @@
 """Splits input into frames or batches, or takes it as a whole.
 
-Decides where to cut. A piece is read when the one before it has been shown, so a segment takes the memory of a batch.
+Each part is decoded after the one before it was shown, so a segment needs the memory of only one batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IN_BATCH = re.compile(r"records\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class InputPart:
-    """Something read by itself. Its offsets count from `start` in the input."""
+    """A part of the input, decoded separately. Its offsets are relative to `start`."""
 
     guess: Guess
     reading: Dissection
@@ -30,12 +30,12 @@ class InputPart:
 
 
 def is_segment(data: memoryview, hints: Hints) -> bool:
-    """Whether it is certain, or said, that these are batches one after the other."""
+    """Whether this is a sequence of batches, according to the options or to a correct checksum."""
     return hints.kind == "records" or (hints == Hints() and is_certainly_batch(data))
 
 
 def input_parts(data: memoryview, hints: Hints, field: str | None = None) -> Iterator[InputPart]:
-    """All of them; or those alone in which `field` may be, if it says so itself."""
+    """Yield all parts; if the path `field` names a batch, only that one."""
     if is_segment(data, hints):
         yield from _batches(data, field)
         return
@@ -58,7 +58,7 @@ def _batches(data: memoryview, field: str | None) -> Iterator[InputPart]:
 
 def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number: int) -> InputPart:
     guess = guesses[0].guess
-    # A copy, for what is secret is overwritten in it.
+    # A copy, because credentials are overwritten in it.
     copy = bytearray(data[start:end])
     reading = guess.read(copy)
     mask(reading, copy)
@@ -69,7 +69,7 @@ def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number
 
 
 def _frames(data: memoryview, hints: Hints) -> list[tuple[int, int]]:
-    """One after another, if sizes lead from frame to frame. A correlation id can look like a size as well."""
+    """Start and end of each frame, if sizes lead from frame to frame. A correlation id may look like a size."""
     whole = [(0, len(data))]
     if hints.kind not in (None, "request", "response"):
         return whole
@@ -88,7 +88,7 @@ def _frames(data: memoryview, hints: Hints) -> list[tuple[int, int]]:
 
 
 def _renumber(reading: Dissection, prefix: str) -> None:
-    """A batch that was read by itself is the first of its kind in all paths."""
+    """Correct the paths of a batch: because it was decoded separately, they begin with records[0]."""
     first = "records[0]"
     waiting: list[ByteSpan] = [reading.root]
     for span in waiting:

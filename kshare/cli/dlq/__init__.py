@@ -1,1 +1,1 @@
-"""Dead letters, as `kshare dlq` reads, shows and redrives them."""
+"""`kshare dlq`: lists, shows and redrives dead letters."""

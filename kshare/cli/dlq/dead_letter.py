@@ -1,7 +1,7 @@
 """A dead letter: the origin of its record, the group, and the reason.
 
-Brokers since Kafka 4.4 write these headers; whoever writes dead letters of another kind may use the same names, and
-add some. Decides what a record's headers mean. Never looks at keys and values.
+Brokers write this into headers since Kafka 4.4. Other programs that write dead letters may use the same headers, and
+add more. Keys and values aren't interpreted.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from kshare.protocol.record import Record
 
 PREFIX = "__dlq.errors."
 MEANINGS = {
-    "topic": "where the record was",
-    "partition": "in which partition",
-    "offset": "at which offset: the record itself is there as long as that topic keeps it",
-    "group": "the share group that gave it up",
-    "delivery.count": "how often the group was handed it",
-    "message": "why it was given up, in the writer's words",
+    "topic": "the topic of the original record",
+    "partition": "its partition",
+    "offset": "its offset; it can be read there until retention removes it",
+    "group": "the share group that archived it",
+    "delivery.count": "how many times it was delivered to the group",
+    "message": "why it was archived",
 }
-_UNKNOWN_MEANING = "added by whoever wrote the letter"
+_UNKNOWN_MEANING = "added by the program that wrote the dead letter"
 
 Header = tuple[str, bytes | None]
 
@@ -46,13 +46,13 @@ class DeadLetter:
     context: dict[str, bytes | None]
     """Headers about the record, without their prefix."""
     own_headers: tuple[Header, ...]
-    """Those that the record had."""
+    """Headers of the original record."""
     origin: Origin | None
-    """None if it doesn't say, or says nonsense."""
+    """None if the headers are missing or invalid."""
 
     @property
     def is_dead_letter(self) -> bool:
-        """False for a record that says nothing of another one."""
+        """False for a record without dead-letter headers."""
         return bool(self.context)
 
     @property
@@ -73,7 +73,7 @@ class DeadLetter:
 
     @property
     def has_copy(self) -> bool:
-        """Whether key or value came along. A record that had neither looks the same as one that wasn't copied."""
+        """Whether key or value was copied. A record that had neither looks the same as one that wasn't copied."""
         return self.key is not None or self.value is not None
 
     def _text(self, name: str) -> str | None:
@@ -81,7 +81,7 @@ class DeadLetter:
 
 
 def read(topic: str, partition: int, record: Record) -> DeadLetter:
-    """Of any record: one that is no dead letter has no context."""
+    """Parse any record. If it isn't a dead letter, its context is empty."""
     context: dict[str, bytes | None] = {}
     own: list[Header] = []
     for name, value in record.headers:
@@ -108,7 +108,7 @@ def meaning(name: str) -> str:
 
 
 def readable(value: bytes | None) -> str:
-    """For people: text where it is text, else bytes as Python writes them."""
+    """A printable form: text if possible, otherwise bytes as Python writes them."""
     if value is None:
         return "-"
     text = _text(value)

@@ -49,7 +49,7 @@ Group: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="GROUP",
-        help="The share group that keeps track of redriven letters. Default: kshare-dlq-TOPIC.",
+        help="The share group that keeps track of redriven dead letters. Default: kshare-dlq-TOPIC.",
     ),
 ]
 
@@ -58,7 +58,7 @@ Group: TypeAlias = Annotated[
 def list_(
     server: Server = None, properties: Properties = None, group: Group = None, is_json: Json = False
 ) -> None:
-    """List dead-letter topics, with the number of letters that were not redriven and the groups they belong to."""
+    """List dead-letter topics, with the number of dead letters that were not redriven, and their groups."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view
 
@@ -78,7 +78,7 @@ def show(
     letter: Letters = None,
     most: Most = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all details of each letter, with explanations.")
+        bool, typer.Option("--explain", help="Show all details of each dead letter, with explanations.")
     ] = False,
     group: Group = None,
     is_json: Json = False,
@@ -116,12 +116,12 @@ def redrive(
     group: Group = None,
     settle_others: Annotated[
         bool,
-        typer.Option("--settle-others", help="Also settle the letters that the filters exclude."),
+        typer.Option("--settle-others", help="Also settle the dead letters that the filters exclude."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be redriven.")] = False,
     is_json: Json = False,
 ) -> None:
-    """Write the records of dead letters again, and settle each letter once its copy is confirmed.
+    """Write the records of dead letters again, and settle each dead letter once its copy is confirmed.
 
     Can be interrupted, or killed, and run again: nothing is lost. Records written just before may then be written
     twice.

@@ -1,7 +1,8 @@
 """Reads the original records of dead letters, as long as their topic retains them.
 
-Brokers never copy a record's headers into its letter, and key and value only where the group wants it: so what is
-redriven is the record itself wherever it is still there. Decides whether what stands at that offset is that record.
+Brokers never copy a record's headers into its dead letter, and its key and value only if the group is configured so.
+Therefore the original record is redriven if it still exists. `_is_same` decides whether the record at that offset is
+the original one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _GONE = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is nothing that could be redriven."""
+    """Why a dead letter can't be redriven."""
 
     reason: str
 
@@ -35,21 +36,21 @@ class OriginalRecords:
         self._reader = LogReader(router)
         self._topics: dict[str, tuple[bytes, int] | None] = {}
         self._near: dict[Origin, NewRecord] = {}
-        """What came along with the last one: letters of neighbours are neighbours."""
+        """The records of the last fetch: consecutive dead letters often belong to consecutive records."""
 
     async def record(self, letter: DeadLetter) -> NewRecord | Missing:
-        """What to write again: with its own headers where they can be had, without those of the letter."""
+        """The record to write: with its original headers if available, without those of the dead letter."""
         copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
         if letter.own_headers:
-            return copy  # whoever wrote it copied everything
+            return copy  # its writer copied everything
         found = await self._find(letter.origin) if letter.origin else None
         if found is not None and _is_same(letter, found):
             return found
         if letter.has_copy:
             return copy
         if letter.origin is None:
-            return Missing("it has no copy of its record, and doesn't say where that was")
-        return Missing(f"it has no copy of its record, and {letter.origin} isn't there any more")
+            return Missing("it has no copy of the record, and no headers that say where the record is")
+        return Missing(f"it has no copy of the record, and {letter.origin} no longer exists")
 
     async def _find(self, origin: Origin) -> NewRecord | None:
         if origin not in self._near:
@@ -79,7 +80,7 @@ class OriginalRecords:
         }
 
     async def _topic(self, name: str) -> tuple[bytes, int] | None:
-        """Its id and how many partitions it has."""
+        """The topic's id and its number of partitions; None if it doesn't exist."""
         if name not in self._topics:
             try:
                 found = (await self._router.metadata([name])).topics[0]
@@ -93,7 +94,7 @@ class OriginalRecords:
 
 
 def _is_same(letter: DeadLetter, found: NewRecord) -> bool:
-    """A topic that was deleted and made again has other records at the same offsets."""
+    """A topic that was deleted and created again has other records at the same offsets."""
     if letter.has_copy:
         return (letter.key, letter.value) == (found.key, found.value)
     return found.timestamp <= letter.timestamp

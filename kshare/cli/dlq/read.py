@@ -30,7 +30,7 @@ class DeadLetterTopic:
     redriven: int | None
     """Dead letters in the topic that were redriven; None if we may not read their state, and then `letters` are all."""
     groups: tuple[str, ...]
-    """Share groups that send theirs here."""
+    """Share groups whose config names this topic."""
 
 
 async def list_dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
@@ -91,7 +91,7 @@ async def _senders(router: Router) -> Mapping[str, list[str]]:
         try:
             entries = await configs.describe(router, ConfigResource.GROUP, group.group, keys=[_NAME])
         except NotAuthorized:
-            continue  # what it isn't ours to know, the topics still tell
+            continue  # the topic's own config may still tell
         for one in entries:
             if one.value:
                 senders[one.value].append(group.group)
@@ -108,7 +108,7 @@ async def accepts_dead_letters(router: Router, topic: str) -> bool:
 
 
 async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """First offsets, and those behind the last."""
+    """The start offsets and end offsets of all partitions."""
     where = await partitions_of(router, {topic: None})
     return await log_offsets(router, where, EARLIEST), await log_offsets(router, where, LATEST)
 
@@ -116,7 +116,7 @@ async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int],
 async def letters(
     router: Router, topic: str, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> AsyncIterator[DeadLetter]:
-    """Partition by partition."""
+    """Yield all records, partition by partition."""
     topic_id = (await router.metadata([topic])).topics[0].topic_id
     reader = LogReader(router)
     for (_, number), end in sorted(ends.items()):

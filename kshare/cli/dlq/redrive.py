@@ -1,6 +1,6 @@
 """Runs a redrive of dead letters, or its dry run.
 
-Decides when a redrive is over: when all that was there as it began is settled or held, or nothing comes any more.
+A redrive ends when all dead letters that existed at its start are settled or held, or when no more are delivered.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _RESET = "share.auto.offset.reset"
 _USUAL_LIMIT = 5
 _FIRST_PATIENCE_S, _LONGEST_PATIENCE_S = 0.1, 2.0
 _QUIET_S = 15.0
-"""So long nothing comes before we say that nothing will."""
+"""If nothing is delivered for so long, the redrive ends."""
 _ABSENT_S = 100.0
-"""So long where there are other members: one that was killed keeps its partitions until its session is over."""
+"""The same if the group has other members: one that was killed keeps its partitions until its session ends."""
 _LONGEST_LEASE_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRedrive:
-    """A letter that would be redriven, and where to; or why not."""
+    """A dead letter, and the topic to which it would be redriven, or the reason why it can't be."""
 
     letter: DeadLetter
     target: str | None
@@ -53,15 +53,15 @@ class PlannedRedrive:
 class RedriveOutcome:
     progress: RedriveProgress
     is_complete: bool
-    """False: letters that were there when it began haven't been seen."""
+    """False if some dead letters that existed at the start weren't delivered."""
     problem: str | None
-    """What ended it before its time."""
+    """The error that ended it early."""
 
 
 async def plan_redrive(
     router: Router, topic: str, group: str, request: RedriveRequest
 ) -> list[PlannedRedrive]:
-    """What a redrive by this group would do now. Reads alone."""
+    """What a redrive by this group would do now. Changes nothing."""
     firsts, ends = await bounds(router, topic)
     _require_letters(topic, request, firsts, ends)
     settled = await settled_letters(router, topic, group, firsts, ends)
@@ -93,7 +93,7 @@ async def redrive(
     request: RedriveRequest,
     tell: Callable[[RedriveProgress], None],
 ) -> RedriveOutcome:
-    """Whatever ends it, what was confirmed is settled and the rest given back."""
+    """However it ends, dead letters whose copies are confirmed are settled, and the others are released."""
     firsts, ends = await bounds(router, topic)
     _require_letters(topic, request, firsts, ends)
     if request.target is not None:
@@ -111,7 +111,11 @@ async def redrive(
         ) as consumer:
             is_complete = await _consume(router, consumer, run, ends, group)
             refused = [error for error in (await consumer.commit()).values() if error is not None]
-            problem = f"some letters couldn't be settled and come again: {refused[0]}" if refused else None
+            problem = (
+                f"some dead letters couldn't be settled and will be redelivered: {refused[0]}"
+                if refused
+                else None
+            )
     except KshareError as error:
         problem = str(error)
     return RedriveOutcome(run.progress, is_complete, problem)
@@ -129,11 +133,11 @@ def _require_letters(
         if not firsts.get((topic, partition), 0) <= offset < ends.get((topic, partition), 0)
     ]
     if missing:
-        raise ConfigError(f"topic {topic} has no letter {', '.join(missing)}")
+        raise ConfigError(f"topic {topic} has no dead letter {', '.join(missing)}")
 
 
 async def _prepare(router: Router, group: str) -> int:
-    """The group begins with the first letter. How often it is handed one at most."""
+    """Make the group start at the earliest dead letter. Returns its delivery count limit."""
     settings = {one.name: one for one in await configs.describe(router, ConfigResource.GROUP, group)}
     if settings[_RESET].value == "latest":
         await configs.alter(router, ConfigResource.GROUP, group, {_RESET: "earliest"}, is_trial=False)
@@ -162,7 +166,7 @@ async def _consume(
         patience = min(2 * patience, _LONGEST_PATIENCE_S)
         others = len((await groups.describe_share_group(router, group)).members) - 1
         if others != run.progress.waits_for:
-            quiet_since = anyio.current_time()  # partitions are dealt out anew
+            quiet_since = anyio.current_time()  # partitions are being reassigned
         run.wait_for(others)
         if anyio.current_time() - quiet_since > (_ABSENT_S if others > 0 else _QUIET_S):
             return False
@@ -170,7 +174,7 @@ async def _consume(
 
 
 async def _is_done(router: Router, group: str, ends: Mapping[TopicPartition, int], held: int) -> bool:
-    """Whether all that was there is settled, but for what we hold."""
+    """Whether all dead letters that existed at the start are settled, except those that we hold."""
     try:
         known = await offsets.share_group_offsets(router, group, {topic: None for topic, _ in ends})
     except BrokerError as error:
@@ -184,14 +188,14 @@ async def _is_done(router: Router, group: str, ends: Mapping[TopicPartition, int
     unsettled = 0
     for one in known:
         where = (one.topic, one.partition)
-        # Brokers write no start offset before the first letter is settled.
+        # Brokers write no start offset before the first dead letter is settled.
         lag = now[where] - firsts[where] if one.start_offset is None else one.lag or 0
         unsettled += max(0, lag - (now[where] - ends[where]))
     return unsettled <= held
 
 
 async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartition, int]) -> int:
-    """For brokers that don't tell the lag (Kafka 4.1)."""
+    """The number of unsettled dead letters, for brokers that don't report the lag (Kafka 4.1)."""
     firsts = await log_offsets(router, ends, EARLIEST)
     topic = next(iter(ends))[0]
     topic_id = (await router.metadata([topic])).topics[0].topic_id
@@ -208,6 +212,4 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
 
 def check_target(topic: str, target: str | None) -> None:
     if target == topic:
-        raise ConfigError(
-            f"--to {topic} is where the letters are: each would come back as a letter of itself"
-        )
+        raise ConfigError(f"--to {topic} is the dead-letter topic itself: name another topic")

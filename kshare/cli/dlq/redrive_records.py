@@ -1,11 +1,11 @@
-"""Writes the records of dead letters to the topics they came from, or elsewhere, and accepts the letters.
+"""Writes the records of dead letters to the topics they came from, or elsewhere, and accepts the dead letters.
 
-The group is what remembers: a letter is accepted once its copy is confirmed by all in-sync replicas, not before. So
-whenever this is killed nothing is lost, and whoever runs it again goes on where it stopped; copies whose letter wasn't
-accepted in time are written once more (at least once).
+The share group keeps track: a dead letter is accepted once its copy is confirmed by all in-sync replicas, not before.
+So nothing is lost if this is killed, and the next run continues. If a dead letter wasn't accepted in time, its copy is
+written again (at least once).
 
-Decides what becomes of each letter: redriven, passed over because it isn't meant, or left because it can't be redriven.
-What isn't redriven is held until the end and then given back, for the next time; the broker counts that as a delivery.
+Each dead letter is redriven, skipped because the filters exclude it, or left because it can't be redriven. Those that
+aren't settled are held until the end and then released for the next run; the broker counts that as a delivery.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
 
-NOWHERE = Missing("it doesn't say where its record was: name a topic with --to")
+NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
 
 _AT_ONCE = 500
-"""Records written together, and so confirmed and accepted together."""
+"""The most records that are written, confirmed and accepted together."""
 
 
 @dataclass(slots=True)
@@ -36,13 +36,13 @@ class RedriveProgress:
     redriven: int = 0
     passed_over: int = 0
     left: list[tuple[DeadLetter, str]] = field(default_factory=list)
-    """Those that can't be redriven, and why."""
+    """Dead letters that can't be redriven, and why."""
     again: int = 0
-    """Redriven, but the letter couldn't be accepted any more: it comes once more."""
+    """Redriven, but too late to be accepted: they will be redelivered."""
     last_chances: int = 0
-    """Not redriven, and the group won't be handed them once more."""
+    """Not redriven, and at the group's delivery count limit: they won't be delivered again."""
     waits_for: int = 0
-    """Other members of the group, while nothing comes."""
+    """The number of other members of the group, while nothing is delivered."""
     targets: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     @property
@@ -56,14 +56,14 @@ class RedriveRequest:
 
     selection: Selection
     target: str | None
-    """None: each back to its own topic."""
+    """None: the original topic of each record."""
     rate: float | None
-    """Letters a second."""
+    """Records per second."""
     most: int | None
     settles_others: bool
 
     def destination(self, letter: DeadLetter) -> str | None:
-        """Into which topic; None where neither the user nor the letter says."""
+        """The topic to write to; None if neither the user nor the dead letter names one."""
         return self.target or (letter.origin.topic if letter.origin else None)
 
 
@@ -77,7 +77,7 @@ class Redrive:
         most_deliveries: int,
         tell: Callable[[RedriveProgress], None],
     ) -> None:
-        """Letters at `ends` and behind came after we began: among them may be what was just redriven and failed."""
+        """Dead letters from `ends` on arrived after the start, and may be redriven records that failed again."""
         self.progress = RedriveProgress()
         self._request = request
         self._originals = originals
@@ -90,7 +90,7 @@ class Redrive:
 
     @property
     def held(self) -> int:
-        """Letters that we keep until the end."""
+        """How many dead letters are held until the end."""
         return len(self._held)
 
     @property
@@ -102,7 +102,7 @@ class Redrive:
         self._tell(self.progress)
 
     async def take(self, batch: ShareBatch) -> None:
-        """Settles what is redriven; what isn't stays with the consumer."""
+        """Redrive a batch and accept what was redriven. The consumer holds the others."""
         waiting: dict[tuple[str, int], list[tuple[ShareRecord, NewRecord]]] = defaultdict(list)
         count = 0
         for record in batch:
@@ -126,11 +126,11 @@ class Redrive:
 
     @property
     def _chunk(self) -> int:
-        """Small where it is to go slowly: a whole second's worth at most."""
+        """How many records to write together: with a rate, at most those of one second."""
         return _AT_ONCE if self._request.rate is None else max(1, min(_AT_ONCE, int(self._request.rate)))
 
     async def _judge(self, letter: DeadLetter, record: ShareRecord) -> NewRecord | None:
-        """What to write for it, or None if it stays."""
+        """The record to write, or None if it isn't redriven."""
         where = (letter.partition, letter.offset)
         if not self._request.selection.wants(letter):
             if self._request.settles_others:
@@ -155,9 +155,9 @@ class Redrive:
             self.progress.last_chances += 1
 
     async def _destination(self, letter: DeadLetter, record: NewRecord) -> tuple[str, int]:
-        """Into the partition that it was in; elsewhere by its key, as producers do."""
+        """The original topic and partition, or another topic and a partition chosen by key, as producers do."""
         target = self._request.destination(letter)
-        assert target is not None, "others stay"
+        assert target is not None, "others are not redriven"
         home = letter.origin if letter.origin and letter.origin.topic == target else None
         if home and home.partition < await self._writer.partition_count(target):
             return target, home.partition
@@ -177,7 +177,7 @@ class Redrive:
             self._tell(self.progress)
 
     async def _pay(self, count: int) -> None:
-        """Waits until so many more are within the rate."""
+        """Wait until the rate allows so many more records."""
         if self._request.rate is None:
             return
         now = anyio.current_time()
@@ -187,7 +187,7 @@ class Redrive:
 
 
 async def next_batch(consumer: ShareConsumer[ShareRecord], patience_s: float) -> ShareBatch | None:
-    """None if nothing came in that time."""
+    """The next batch; None if none arrived in that time."""
     with anyio.move_on_after(patience_s):
         return await consumer.next_batch()
     return None

@@ -13,18 +13,18 @@ from kshare.state.share_records import SharePartitionKey
 
 
 def default_group(topic: str) -> str:
-    """The share group that remembers what was redriven, where the user names no other."""
+    """The share group that keeps track of redriven dead letters, unless the user names another."""
     return f"kshare-dlq-{topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class RedrivenLetters:
-    """Of one topic, by one group."""
+    """The dead letters of one topic that one group has redriven."""
 
     starts: Mapping[int, int]
-    """By partition: all letters before this offset are settled."""
+    """By partition: all dead letters before this offset are settled."""
     beyond: frozenset[tuple[int, int]]
-    """Partition and offset of settled letters at or after the start."""
+    """Partition and offset of settled dead letters at or after the start."""
 
     def has(self, letter: DeadLetter) -> bool:
         return (

@@ -13,14 +13,14 @@ from kshare.cli.terminal.times import written_time
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All that is given must hold; of several values of one kind, one must."""
+    """All given criteria must match; of several values of one criterion, any may match."""
 
     sources: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     reasons: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
-    """Milliseconds since 1970; before this."""
+    """Milliseconds since 1970, exclusive."""
     places: frozenset[tuple[int, int]] = frozenset()
 
     def wants(self, letter: DeadLetter) -> bool:
@@ -44,7 +44,7 @@ def selection(
     until: str | None,
     letters: Sequence[str] | None,
 ) -> Selection:
-    """As it was typed."""
+    """From the options of the command line."""
     return Selection(
         frozenset(sources or ()),
         frozenset(groups or ()),

@@ -42,7 +42,7 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         ]
         show(screen, heads, rows, ["PARTITIONS", "LETTERS", "REDRIVEN"])
     else:
-        screen.line(("no topic takes dead letters", ""))
+        screen.line(("no dead-letter topics", ""))
     screen.done()
 
 
@@ -55,7 +55,7 @@ def show_letters(
     explain: bool,
     is_json: bool,
 ) -> None:
-    """Those that this group has redriven are marked."""
+    """Show dead letters, and mark those that this group has redriven."""
 
     async def work(router: Router) -> tuple[list[DeadLetter], RedrivenLetters | None, str]:
         found: list[DeadLetter] = []
@@ -79,7 +79,7 @@ def show_letters(
         pairs = zip(found, redriven, strict=True)
         show_json(screen, [{**_form(one), "redriven": is_done} for one, is_done in pairs])
     elif not found:
-        screen.line((others or "there is no such letter", ""))
+        screen.line((others or "no matching dead letters", ""))
     elif explain:
         for index, one in enumerate(found):
             if index:
@@ -126,7 +126,7 @@ def run_redrive(
 
 
 async def _if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLetter]) -> str:
-    """What is to be said of an ordinary topic; empty if it has a dead letter, or nothing, or is meant for them."""
+    """A note if this is an ordinary topic. Empty if it has dead letters or no records, or may have dead letters."""
     if not found or any(one.is_dead_letter for one in found) or await accepts_dead_letters(router, topic):
         return ""
     return f"none of these {counted(len(found), 'record')} is a dead letter"
@@ -134,11 +134,13 @@ async def _if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLet
 
 def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
     if others := cluster.run_routed(lambda router: _if_none_is_letter(router, topic, found)):
-        raise Failure(f"{others}: none says where it came from; to write them somewhere, name it by --to")
+        raise Failure(
+            f"{others}: they don't say where they came from; name a topic to write them to with --to"
+        )
 
 
 class _Progress:
-    """One line on stderr, written over and over, if somebody looks at it."""
+    """A progress line on stderr, overwritten in place, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -146,9 +148,7 @@ class _Progress:
 
     def tell(self, progress: RedriveProgress) -> None:
         if self._is_shown:
-            text = (
-                f"redriven {progress.redriven}, passed over {progress.passed_over}, left {len(progress.left)}"
-            )
+            text = f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
             text += (
                 f"; waiting for {counted(progress.waits_for, 'other member')}" if progress.waits_for else ""
             )
@@ -167,14 +167,18 @@ def _show_plan(screen: Screen, planned: Sequence[PlannedRedrive], is_json: bool)
         rows = [{**_form(one.letter), "to": one.target, "problem": one.reason} for one in planned]
         return show_json(screen, rows)
     if not planned:
-        return screen.line(("there is nothing to be redriven", ""))
+        return screen.line(("nothing to redrive", ""))
     rows_shown = [
-        (one.letter.place, one.letter.origin, one.target if one.reason is None else f"stays: {one.reason}")
+        (
+            one.letter.place,
+            one.letter.origin,
+            one.target if one.reason is None else f"not redriven: {one.reason}",
+        )
         for one in planned
     ]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
     count = sum(one.reason is None for one in planned)
-    screen.line((f"{counted(count, 'letter')} would be redriven; nothing was changed", ""))
+    screen.line((f"{counted(count, 'dead letter')} would be redriven; nothing was changed", ""))
     return None
 
 
@@ -192,18 +196,20 @@ def _show_outcome(screen: Screen, outcome: RedriveOutcome, group: str, is_json: 
         }
         return show_json(screen, form)
     targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(progress.targets.items()))
-    screen.line((f"{counted(progress.redriven, 'letter')} redriven{f': {targets}' if targets else ''}", ""))
+    screen.line(
+        (f"{counted(progress.redriven, 'dead letter')} redriven{f': {targets}' if targets else ''}", "")
+    )
     if progress.passed_over:
-        screen.line((f"{counted(progress.passed_over, 'letter')} passed over", ""))
+        screen.line((f"{counted(progress.passed_over, 'dead letter')} skipped", ""))
     if progress.again:
         screen.line(
             (
-                f"{counted(progress.again, 'letter')} will come again, as the lock was lost: redriven twice then",
+                f"{counted(progress.again, 'dead letter')} will be redelivered and redriven again: the lock was lost",
                 "",
             )
         )
     for letter, reason in progress.left:
-        screen.line((f"{letter.place} stays: {reason}", ""))
+        screen.line((f"{letter.place} not redriven: {reason}", ""))
     return None
 
 
@@ -213,20 +219,20 @@ def _complain(outcome: RedriveOutcome, group: str, request: RedriveRequest) -> N
         raise Failure(outcome.problem)
     if progress.last_chances:
         raise Failure(
-            f"{counted(progress.last_chances, 'letter')} won't be handed to group {group} again, so often was it given "
-            f"them; they stay in the topic, to be had by another --group"
+            f"{counted(progress.last_chances, 'dead letter')} won't be delivered to group {group} again, because of "
+            f"its delivery count limit; they stay in the topic: use another --group to redrive them"
         )
     if not outcome.is_complete:
         hint = (
             ""
             if request.settles_others or not progress.passed_over
-            else ", or pass over with --settle-others"
+            else ", or skip others permanently with --settle-others"
         )
         raise Failure(
-            f"not all letters were seen: others may be locked by a run that was killed, try again in a minute{hint}"
+            f"not all dead letters arrived: some may be locked by a run that was killed; try again in a minute{hint}"
         )
     if progress.left:
-        raise Failure(f"{counted(len(progress.left), 'letter')} couldn't be redriven")
+        raise Failure(f"{counted(len(progress.left), 'dead letter')} couldn't be redriven")
 
 
 def _explain(screen: Screen, letter: DeadLetter) -> None:
@@ -234,7 +240,7 @@ def _explain(screen: Screen, letter: DeadLetter) -> None:
         (f"{letter.topic}[{letter.partition}]@{letter.offset}", "bold"), (f"  written {_time(letter)}", "")
     )
     if not letter.context:
-        screen.line(("  it has no header that says why it is here: no dead letter of Kafka's", "yellow"))
+        screen.line(("  not a dead letter of Kafka's: it has no dead-letter headers", "yellow"))
     rows = [(name, readable(value), meaning(name)) for name, value in letter.context.items()]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     for name, value, about in rows:
@@ -247,7 +253,7 @@ def _explain(screen: Screen, letter: DeadLetter) -> None:
         screen.line(("  key    ", "cyan"), (readable(letter.key), ""))
         screen.line(("  value  ", "cyan"), (readable(letter.value), ""))
     else:
-        screen.line(("  neither key nor value came along: a redrive reads the record where it was", "dim"))
+        screen.line(("  no copy of key and value: a redrive reads the original record", "dim"))
 
 
 def _row(letter: DeadLetter) -> tuple[object, ...]:

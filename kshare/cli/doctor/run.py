@@ -51,7 +51,7 @@ _MARGIN = 9
 
 
 def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
-    """Fails if there is a problem, so that scripts may ask."""
+    """Run all checks. Raises Failure if there is a problem, so that scripts can check the exit code."""
     screen = Screen()
     found: list[CheckResult] = []
 
@@ -89,13 +89,13 @@ async def _examine(
         await info.discover()
         for name, check in _CHECKS.items():
             if name == "share.version" and not info.connections:
-                return  # nobody is left to be asked
+                return  # no broker is left to ask
             try:
                 async for finding in check(info):
                     tell(finding)
             except NotAuthorized as error:
-                if error.lack not in lacking:  # several checks may need the same right
-                    tell(unknown(name, f"can't be looked at: {error.lack}", error.command))
+                if error.lack not in lacking:  # several checks may need the same permission
+                    tell(unknown(name, f"not checked: {error.lack}", error.command))
                 lacking.add(error.lack)
             except KshareError as error:
                 tell(unknown(name, str(error)))

@@ -1,1 +1,1 @@
-"""`kshare encode`: JSON into bytes of Kafka's protocol."""
+"""`kshare encode`: encodes JSON into bytes of Kafka's protocol."""

@@ -1,6 +1,7 @@
-"""What `kshare encode` does: JSON → a frame, or a body alone.
+"""Runs `kshare encode`: turns JSON into a frame or a body.
 
-Decides by the header whether a frame is meant. A body read with its version before it gets it back.
+JSON with a header becomes a frame. Keys and values of state records (`"kind": "state"`) begin with their type or
+version, as they are stored.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _frame(message: Message, version: int, header: Any, body: bytes) -> bytes:
 
 def _write(data: bytes, coding: str) -> None:
     if coding == "binary" and sys.stdout.isatty():
-        raise Failure("bytes would garble the terminal: send them to a file, or write hex")
+        raise Failure("binary output would garble the terminal: redirect it to a file, or use --output hex")
     text = {
         "hex": data.hex(),
         "base64": base64.b64encode(data).decode(),

@@ -1,1 +1,1 @@
-"""`kshare groups`: share groups listed, described and changed."""
+"""`kshare groups`: lists, describes and changes share groups."""

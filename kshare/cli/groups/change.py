@@ -1,4 +1,4 @@
-"""What `kshare groups` changes: offsets, settings, groups themselves. Decides which point in a topic is meant."""
+"""Changes made by `kshare groups`: resets and deletes offsets, changes settings, deletes groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kshare.protocol.error_codes import ErrorCode
 
 
 def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> ResetPoint:
-    """Exactly one of them."""
+    """The reset point. Exactly one must be given."""
     given: list[ResetPoint] = []
     if to_earliest:
         given.append("earliest")
@@ -31,7 +31,9 @@ def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset
     if to_offset is not None:
         given.append(to_offset)
     if len(given) != 1:
-        raise typer.BadParameter("say one of --to-earliest, --to-latest, --to-datetime and --to-offset")
+        raise typer.BadParameter(
+            "give exactly one of --to-earliest, --to-latest, --to-datetime and --to-offset"
+        )
     return given[0]
 
 
@@ -55,11 +57,13 @@ def reset_offsets(
 
 def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
     cluster.run(lambda admin: admin.delete_share_group_offsets(group, topics))
-    _say_done({"group": group, "topics": list(topics)}, f"{group} has forgotten {', '.join(topics)}", is_json)
+    _say_done(
+        {"group": group, "topics": list(topics)}, f"{group}: deleted offsets of {', '.join(topics)}", is_json
+    )
 
 
 def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
-    """Each for itself: one that can't be deleted doesn't keep the others."""
+    """If one group can't be deleted, the others are still deleted."""
     deleted: list[str] = []
     problems: list[str] = []
 

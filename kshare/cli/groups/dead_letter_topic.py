@@ -23,5 +23,5 @@ async def require_dead_letter_name(router: Router, topic: str) -> None:
     if not topic.startswith(prefix):
         raise Failure(
             f"{SETTING}={topic} was not set: brokers write dead letters only to topics whose names begin with "
-            f"{prefix!r} (their {_PREFIX}), and none to others; take {prefix}{topic}"
+            f"{prefix!r} (their {_PREFIX}), and drop them otherwise; use {prefix}{topic}"
         )

@@ -23,20 +23,20 @@ def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json
     elif found:
         show(screen, ["GROUP", "TYPE", "STATE"], [(one.group, one.type, one.state) for one in found])
     else:
-        screen.line(("there is no such group", ""))
+        screen.line(("no visible groups", ""))
     screen.done()
 
 
 def show_groups(
     cluster: Cluster, names: Sequence[str], parts: Sequence[str], verbose: bool, is_json: bool
 ) -> None:
-    """Those named, or all; each with the parts that are asked for."""
+    """Show the named groups, or all, with the chosen parts."""
     found = cluster.run(lambda admin: _collect(admin, names, parts))
     screen = Screen()
     if is_json:
         show_json(screen, [_as_json(group, offsets, parts) for group, offsets in found])
     elif not found:
-        screen.line(("there is no share group", ""))
+        screen.line(("no visible share groups", ""))
     else:
         for index, part in enumerate(parts):
             if index:
@@ -111,7 +111,7 @@ def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
 
 
 def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
-    """The epoch is that of the partition's leader when it last stored anything."""
+    """EPOCH is the leader epoch with which the partition's state was last stored."""
     heads = ["GROUP", "TOPIC", "PARTITION", *(["EPOCH"] if verbose else []), "START", "LAG"]
     rows = [
         (
@@ -153,7 +153,7 @@ def _as_json(
 
 
 def _assigned(partitions: Sequence[TopicPartition]) -> str | None:
-    """orders:0,1 returns:0"""
+    """For example: orders:0,1 returns:0"""
     topics: dict[str, list[str]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(str(number))

@@ -1,1 +1,1 @@
-"""`kshare lag`: the lag of share groups, a line each."""
+"""`kshare lag`: shows the lag of share groups, one line for each."""

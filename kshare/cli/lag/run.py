@@ -1,7 +1,7 @@
 """Runs `kshare lag`: adds up the lag of share groups, once or repeatedly.
 
-Decides when the lag of a group is unknown: as soon as one of its partitions has records and no known lag. A sum of the
-others would be too low.
+The lag of a group is unknown if one of its partitions has records but no known lag. A sum of the others would be too
+low.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEADS = ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG"]
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """A share group and its progress in the partitions that were asked for."""
+    """A share group and its progress in the chosen partitions."""
 
     group: GroupDescription
     partitions: Sequence[PartitionProgress]
@@ -67,7 +67,7 @@ class GroupLag:
 def run_lag(
     cluster: Cluster, names: Sequence[str], topics: Topics | None, interval: float | None, is_json: bool
 ) -> None:
-    """`names` are groups; all share groups if there are none."""
+    """`names` are groups; if empty, all share groups are shown."""
 
     async def work(router: Router) -> None:
         if topics:
@@ -93,7 +93,7 @@ class _Reader:
         self._progress = ProgressReader(router)
 
     async def read(self) -> list[GroupLag]:
-        """A group that is named and doesn't exist is an error; others may be deleted after they were listed."""
+        """It is an error if a named group doesn't exist. Others may be deleted after they were listed."""
         described: dict[str, GroupDescription] = {}
         told: dict[str, list[PartitionOffset]] = {}
         for name in self._names or await self._listed():
@@ -143,5 +143,5 @@ def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> 
 
 
 def _is_empty(one: PartitionProgress) -> bool:
-    """Without any record nothing is unfinished, wherever the group starts."""
+    """A partition without records has no lag, whatever the start offset."""
     return one.end_offset is not None and one.end_offset == one.log_start_offset

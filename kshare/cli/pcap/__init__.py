@@ -1,1 +1,1 @@
-"""`kshare pcap`: traffic out of a network capture."""
+"""`kshare pcap`: shows the Kafka traffic in a network capture."""

@@ -1,4 +1,4 @@
-"""What `kshare pcap` does: reads a capture from a file or from standard input, and shows its traffic."""
+"""Runs `kshare pcap`: reads a capture from a file or from standard input, and shows its traffic."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def _chunks(file: str) -> Iterator[bytes]:
                 yield chunk
         return
     piped = piped_input("no input: name a file, or pipe a capture in: tcpdump -U -w - | kshare pcap -")
-    with suppress(KeyboardInterrupt):  # Ctrl-C ends a capture that is under way: what was seen is summed up
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends a live capture; the summary follows
         while chunk := os.read(piped.fileno(), _CHUNK):
             yield chunk

@@ -1,1 +1,1 @@
-"""`kshare produce`: records written to a topic."""
+"""`kshare produce`: writes records to a topic."""

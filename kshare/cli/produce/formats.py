@@ -1,4 +1,4 @@
-"""What `kshare produce` can be told to read and write. Light, so that help and completion come at once."""
+"""Input formats and codecs of `kshare produce`. Imports little, so that help and completion are fast."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class InputFormat(StrEnum):
-    """How records are written down."""
+    """What one record is in the input."""
 
     LINES = "lines"
     JSON = "json"

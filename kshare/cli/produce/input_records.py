@@ -1,9 +1,7 @@
-"""Records as people write them down, read: lines, lines with keys, JSON objects.
+"""Parses records from input: lines, lines with keys, JSON objects. An invalid line is refused with its number.
 
-Decides what a line means. A line that means nothing is refused with its number, so that it can be found.
-
-In JSON, a string is text and null is null; {"base64": "AP8="} are the bytes that it says; whatever else stands in the
-place of a key or value is a JSON document of its own, and becomes the record's text.
+In JSON, a key or value may be a string, null, {"base64": "AP8="} for bytes, or any other JSON value, which becomes the
+record's text.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 _FIELDS = {"key", "value", "headers", "partition", "timestamp"}
 _SHOWN = {"topic", "offset", "delivery_count", "timestamp_type"}
-"""What `consume --json` says besides: of no meaning here, so that its lines may be written again."""
+"""Other fields of `consume --json`. They are ignored, so that its lines can be written again."""
 
 
 class Draft(NamedTuple):
-    """A record before it is known where it goes."""
+    """A record to be written; its partition may still have to be chosen."""
 
     value: bytes | None
     key: bytes | None = None
@@ -38,7 +36,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What holds for all records where they don't say it themselves."""
+    """Defaults for all records."""
 
     key: bytes | None = None
     headers: Headers = ()
@@ -55,7 +53,7 @@ class Template:
         separator: str | None,
         null: str | None,
     ) -> Template:
-        """As the command line says it."""
+        """From the options of the command line."""
         pairs = []
         for one in headers:
             name, equals, content = one.partition("=")
@@ -63,7 +61,7 @@ class Template:
                 raise typer.BadParameter(f"--header {one!r} should be NAME=VALUE")
             pairs.append((name, content.encode()))
         if separator == "":
-            raise typer.BadParameter("--key-separator needs a character at least")
+            raise typer.BadParameter("--key-separator must not be empty")
         if key is not None and separator is not None:
             raise typer.BadParameter("--key and --key-separator exclude each other: which is the key?")
         return cls(None if key is None else key.encode(), tuple(pairs), partition, separator, null)
@@ -84,7 +82,7 @@ class Template:
                 raise ValueError('this should be an object, such as {"value": "text"}')
             unknown = form.keys() - _FIELDS - _SHOWN
             if unknown:
-                raise ValueError(f"{min(unknown)!r} is none of {', '.join(sorted(_FIELDS))}")
+                raise ValueError(f"{min(unknown)!r} is not one of {', '.join(sorted(_FIELDS))}")
             return self._from_object(form)
         except ValueError as problem:
             raise Failure(f"line {number}: {problem}") from None
@@ -111,12 +109,12 @@ def _bytes(said: Any) -> bytes | None:
         try:
             return base64.b64decode(said["base64"], validate=True)
         except (binascii.Error, TypeError):
-            raise ValueError(f"{said['base64']!r} is no base64") from None
+            raise ValueError(f"{said['base64']!r} is not base64") from None
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _headers(said: Any) -> Iterable[tuple[str, bytes | None]]:
-    """[["name", "value"], ...], since a name may stand there twice; or an object."""
+    """Parse [["name", "value"], ...], where a name may occur twice, or an object."""
     pairs = list(said.items()) if isinstance(said, dict) else said or []
     for pair in pairs if isinstance(pairs, list) else [None]:
         match pair:

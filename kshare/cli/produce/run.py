@@ -1,7 +1,7 @@
-"""What `kshare produce` does: input → records → partitions, confirmed, counted.
+"""Runs `kshare produce`: reads records from input, writes them to partitions, and counts those confirmed.
 
-Decides how much is sent at once: what has come in by then. So a line that somebody types goes at once, and a file goes
-in large batches. Input that is broken ends it, after what stood before it was written.
+All input that has arrived is sent together: a typed line immediately, a file in large batches. Invalid input ends the
+command, after everything before it is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kshare.cli.terminal.wording import counted, span
 from kshare.protocol.compression import Compression
 
 Source = Callable[[], AsyncIterator[list[Draft]]]
-"""Records as they come; what comes together is sent together."""
+"""Yields records as they arrive. Each list is sent together."""
 
 _CHUNK = 256 * 1024
 _MADE_AT_ONCE = 2000
@@ -37,13 +37,13 @@ _MADE_AT_ONCE = 2000
 
 @dataclass
 class _Written:
-    """Of one topic: offsets by partition."""
+    """What was written to the topic."""
 
     records: int = 0
     unconfirmed: int = 0
-    """Sent, and not answered yet: when we are interrupted, nobody knows of these."""
+    """Sent, but not answered yet. If we are interrupted, it is unknown whether these were written."""
     partitions: dict[int, list[int]] = field(default_factory=dict)
-    """First and last offset, and how many."""
+    """By partition: first offset, last offset, number of records."""
 
     def add(self, partition: int, first: int, count: int) -> None:
         self.records += count
@@ -55,13 +55,13 @@ class _Written:
 def source(
     files: Sequence[Path], form: InputFormat, template: Template, count: int | None, size: int | None
 ) -> Source:
-    """What the command line asks for."""
+    """The source that the options ask for."""
     if count is not None:
         if files:
-            raise Failure("--count makes records up: leave the files out")
+            raise Failure("--count generates records: leave the files out")
         return lambda: _made_up(count, size, template)
     if size is not None:
-        raise Failure("--size is for records that are made up: add --count")
+        raise Failure("--size is for generated records: add --count")
     if form is not InputFormat.LINES and template.separator is not None:
         raise Failure(f"--key-separator is for lines, not for --input {form}")
     if form is InputFormat.WHOLE:
@@ -137,7 +137,7 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
         where = [f"{topic}[{number}]@{span(first, last)}" for number, (first, last, _) in rows]
         said = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
         if written.unconfirmed:
-            said += f"; {written.unconfirmed} more sent, and not confirmed"
+            said += f"; {written.unconfirmed} more sent but not confirmed"
         screen.line((said, ""))
     screen.done()
 
@@ -189,9 +189,9 @@ async def _lines_of(
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """Bytes as they come; nothing at the end. Waits for terminals and pipes without holding anything else up.
+    """Yield bytes as they arrive, and b"" at the end. Waits for terminals and pipes without blocking the event loop.
 
-    Everything else, such as a file or /dev/null, always has something to read, and can't be waited for.
+    Everything else, such as a file or /dev/null, is always readable, and can't be waited for.
     """
     mode = os.fstat(descriptor).st_mode
     comes_late = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

@@ -1,1 +1,1 @@
-"""`kshare state`: the stored state of share-partitions."""
+"""`kshare state`: shows the stored state of share-partitions."""

@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`, a line each: how a share-partition came to its state."""
+"""Shows the records of `__share_group_state`, one line each: how a share-partition reached its state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
 from kshare.state.share_records import UNINITIALIZED_START_OFFSET, StateRange, ranges_in
 
-_SUPERSEDED = "of a snapshot that was superseded: without effect"
+_SUPERSEDED = "belongs to a superseded snapshot: no effect"
 
 
 class History:
-    """Lines of entries; a day is named when it begins."""
+    """Makes the lines of entries, and a line for each new day."""
 
     def __init__(self) -> None:
         self._day = ""
@@ -81,7 +81,7 @@ def _changes(entry: StateEntry) -> str:
             0,
             f"start {text}" if before in (None, UNINITIALIZED_START_OFFSET) else f"start {before} to {text}",
         )
-    return ", ".join(said) or "nothing new"
+    return ", ".join(said) or "no change"
 
 
 def _said(entry: StateEntry) -> list[StateRange]:

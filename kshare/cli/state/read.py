@@ -1,7 +1,7 @@
-"""`__share_group_state` as entries: out of a live cluster by plain Fetch, or out of log segments of a broker.
+"""Reads the entries of `__share_group_state`, from a cluster by plain Fetch, or from log segments of a broker.
 
-Decides which partitions of the topic are read: those where the group's share-partitions are at home, or all. What a
-record means is decided by `kshare.state.share_records`.
+In a cluster, only the partitions that contain the group's share-partitions are read, or all if no group is given.
+`kshare.state.share_records` interprets the records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kshare.state.share_records import SharePartitionKey, SharePartitionState, S
 
 
 class LiveTopic:
-    """Reads on from where it stopped, each time it is asked."""
+    """The topic in a cluster. Each reading continues where the previous one ended."""
 
     def __init__(self, router: Router, group: str | None) -> None:
         self.names: dict[bytes, str] = {}
-        """Topics by id; those that are gone have none."""
+        """Topic names by id; deleted topics are missing."""
         self._router = router
         self._group = group
         self._log = StateLog(router)
@@ -40,7 +40,7 @@ class LiveTopic:
         return self._log.states
 
     async def open(self) -> None:
-        """Finds out what there is."""
+        """Find the topics, and the partitions to read."""
         self.names = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
         rows = await self._share_partitions(self._group) if self._group is not None else None
         count = await self._log.partition_count()
@@ -48,13 +48,13 @@ class LiveTopic:
             self._homes = range(count) if rows is None else {home_of(where, count) for where in rows}
 
     def entries(self) -> AsyncIterator[StateEntry]:
-        """What has been stored since the last time."""
+        """Entries stored since the last call."""
         return self._log.entries(self._homes)
 
     async def progress(
         self, wanted: Iterable[SharePartitionKey]
     ) -> dict[SharePartitionKey, PartitionProgress]:
-        """How far the groups are, with what the topics have removed; without topics that are gone."""
+        """The progress of share-partitions, including removed records; without deleted topics."""
         known = {
             where: (self.names[where.topic_id], where.partition)
             for where in wanted
@@ -79,7 +79,7 @@ class LiveTopic:
 
 
 def file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[StateEntry]:
-    """Segments in their order: as the names of a broker's files sort."""
+    """Read segments, sorted by file name, which is the order in which brokers write them."""
     for path in sorted(files):
         with path.open("rb") as file:
             if path.stat().st_size == 0:

@@ -30,7 +30,7 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     group: str | None
     topics: Topics | None
@@ -50,7 +50,7 @@ class StateOptions:
 
 def show_files(files: Sequence[Path], options: StateOptions) -> None:
     if options.topics is not None:
-        raise Failure("a log segment has topic ids and no names: leave --topic out")
+        raise Failure("log segments contain topic ids but no names: leave --topic out")
     if options.is_live:
         raise Failure("--follow needs a cluster: leave --file out")
     states = ShareStates()
@@ -76,7 +76,7 @@ async def _show(router: Router, options: StateOptions) -> None:
             ours = [where for where in topic.states if sheet.takes(where)]
             if not ours and not options.is_live and options.group is not None:
                 raise Failure(
-                    f"nothing is stored of group {options.group}{' in these topics' * bool(options.topics)}"
+                    f"no state is stored for group {options.group}{' in these topics' * bool(options.topics)}"
                 )
             sheet.draw(topic.states, await topic.progress(ours))
             sheet.done()
@@ -86,7 +86,7 @@ async def _show(router: Router, options: StateOptions) -> None:
 
 
 class _Sheet:
-    """What is on the screen."""
+    """The output: pictures of the state, or the history."""
 
     def __init__(self, options: StateOptions, names: dict[bytes, str]) -> None:
         self._wanted = options
@@ -99,7 +99,7 @@ class _Sheet:
         return self._wanted.takes(where, self._names.get(where.topic_id))
 
     def tell(self, entry: StateEntry) -> None:
-        """Of the history, if that is wanted."""
+        """Show an entry, if the history is wanted."""
         where = entry.reported.where
         if not self._wanted.is_history or not self.takes(where):
             return
@@ -115,7 +115,7 @@ class _Sheet:
         states: dict[SharePartitionKey, SharePartitionState],
         progress: dict[SharePartitionKey, PartitionProgress],
     ) -> None:
-        """Only what has changed since the last time, unless the screen can be drawn anew."""
+        """Show what has changed since the last call, or everything if the screen can be redrawn."""
         if self._wanted.is_history:
             return
         pictures = [
@@ -145,7 +145,7 @@ class _Sheet:
     def _lines(self, pictures: Sequence[Picture]) -> Iterable[PictureLine]:
         for one in pictures:
             yield from view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
-        yield LEGEND if pictures else (("nothing is stored", ""),)
+        yield LEGEND if pictures else (("no state is stored", ""),)
 
     def _line_of_json(self, form: dict[str, Any]) -> None:
         self._screen.text(json.dumps(form) + "\n")

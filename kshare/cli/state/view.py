@@ -1,7 +1,7 @@
-"""A share-partition drawn: a bar of its offsets, what it counts, and its ranges. Decides how each state looks.
+"""Draws a share-partition: a bar of its offsets, counts of their states, and its offset ranges.
 
-One sign stands for one offset, or for as many as it takes to fit into the line. Then it shows the one of them that is
-farthest from being settled: that is what keeps the start offset where it is.
+A character stands for one offset, or for several if the line is too short. Then it shows the one that is furthest from
+being settled, because that one keeps the start offset where it is.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ LEGEND: PictureLine = (
     (_ARCHIVED, _STYLES[_ARCHIVED]),
     (" archived  ", ""),
     (_UNTOUCHED, _STYLES[_UNTOUCHED]),
-    (" never given back  ", ""),
+    (" not released  ", ""),
     ("1-9", _REDELIVERED),
-    (" given back so often", ""),
+    (" released (delivery count)", ""),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What there is to draw."""
+    """What is drawn of a share-partition."""
 
     where: SharePartitionKey
     topic: str | None
-    """None: nobody knows its name, or it is gone."""
+    """None if its name is unknown, or the topic was deleted."""
     state: SharePartitionState
     end: int | None
-    """Where the topic's partition ends; None where there is no cluster to ask."""
+    """The end offset of the topic partition; None if there is no cluster to ask."""
     progress: PartitionProgress | None = None
-    """What a cluster adds: what the topic has removed, how full the in-flight window is."""
+    """From a cluster: how many records retention removed, and how full the in-flight window is."""
 
     @property
     def start(self) -> int:
-        """Where the bar begins: all before is settled, or gone."""
+        """The first offset of the bar: all before it are settled, or removed."""
         reported = self.progress.start_offset if self.progress else None
         return self.state.start_offset if reported is None else reported
 
@@ -85,7 +85,7 @@ class Picture:
         return sum(one.size for one in self.state.covering(self.start, self.end - 1) if not one.is_settled)
 
     def ranges(self) -> Iterator[StateRange]:
-        """Everything from the start to the end."""
+        """All ranges from the start to the end."""
         return iter(()) if self.is_undecided else self.state.covering(self.start, self.last)
 
 
@@ -131,7 +131,7 @@ def as_json(picture: Picture) -> dict[str, Any]:
 
 
 def _window(progress: PartitionProgress) -> dict[str, Any]:
-    """The limit is asked for where more waits behind what is in flight."""
+    """The limit is only known if records wait behind those in flight."""
     return {
         "span": progress.window_span,
         "limit": progress.window_limit,
@@ -151,7 +151,7 @@ def range_json(one: StateRange) -> dict[str, Any]:
 
 
 def state_name(number: int) -> str:
-    """Also of one that is newer than this."""
+    """The name of a state, which may be newer than this code."""
     return _NAMES[StoredState(number)] if number in _NAMES else f"state {number}"
 
 
@@ -188,7 +188,7 @@ def _bar(picture: Picture, width: int) -> Iterator[PictureLine]:
         *((sign, _STYLES.get(sign, _REDELIVERED)) for sign in signs),
         (right, FAINT),
         (
-            f"  {per_sign} a sign"
+            f"  {per_sign} per char"
             if per_sign > 1 and len(left) + len(signs) + len(right) + 16 < width
             else "",
             FAINT,
@@ -197,7 +197,7 @@ def _bar(picture: Picture, width: int) -> Iterator[PictureLine]:
 
 
 def _sign(one: StateRange) -> tuple[tuple[int, int], str]:
-    """How far from settled, and what is drawn."""
+    """How far from settled it is, and the character to draw."""
     if one.state == StoredState.ACKNOWLEDGED:
         return (0, 0), _ACKNOWLEDGED
     if one.state == StoredState.ARCHIVED:
@@ -211,9 +211,9 @@ def _counts(picture: Picture) -> PictureLine:
     counts: Counter[str] = Counter()
     for one in picture.ranges():
         weight, _ = _sign(one)
-        counts[("acknowledged", "archived", "never given back", "given back")[weight[0]]] += one.size
+        counts[("acknowledged", "archived", "not released", "released")[weight[0]]] += one.size
     text = "  ".join(f"{count} {name}" for name, count in counts.items())
-    return ((f"    {text or 'nothing behind the start'}", ""),)
+    return ((f"    {text or 'nothing after the start'}", ""),)
 
 
 def _range(one: StateRange) -> PictureLine:

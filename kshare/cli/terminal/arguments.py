@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import typer
 
 Topics = dict[str, list[int] | None]
-"""Names of topics, and which of their partitions; None is all of them."""
+"""Topic names, with the chosen partitions; None means all partitions."""
 
 
 def chosen_topics(written: Sequence[str]) -> Topics | None:
-    """orders, or orders:0,1 as in Kafka's tool."""
+    """Parse topics given as `orders`, or `orders:0,1` as in Kafka's tools. None if no topic is given."""
     chosen: Topics = {}
     for one in written:
         name, colon, numbers = one.partition(":")
@@ -25,7 +25,7 @@ def chosen_topics(written: Sequence[str]) -> Topics | None:
 
 
 def settings(written: Sequence[str]) -> dict[str, str | None]:
-    """name=value"""
+    """Parse settings given as name=value."""
     changes: dict[str, str | None] = {}
     for one in written:
         name, equals, value = one.partition("=")

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Coding(StrEnum):
-    """How the bytes are written down."""
+    """An encoding of bytes."""
 
     HEX = "hex"
     BASE64 = "base64"

@@ -6,13 +6,13 @@ import typer
 
 
 def command_group(about: str) -> typer.Typer:
-    """The word alone shows its help, as `kshare` alone does."""
+    """A group of subcommands. Without a subcommand it shows its help, as `kshare` does."""
     made = typer.Typer(help=about, rich_markup_mode=None)
     made.callback(invoke_without_command=True)(_help_without_command)
     return made
 
 
 def _help_without_command(context: typer.Context) -> None:
-    """Typer's own way of it counts as a call that isn't understood."""
+    """Typer's own option for this counts as a usage error."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -1,11 +1,11 @@
-"""How a command says that it failed."""
+"""Exceptions with which commands end."""
 
 from __future__ import annotations
 
 
 class Failure(Exception):
-    """The reason on one line, for stderr; the exit code is 1."""
+    """A command failed. The text is one line for stderr; the exit code is 1."""
 
 
 class ClosedPipe(Exception):
-    """Nobody reads what is written. No OSError, as typer has an opinion of its own about those."""
+    """The reader of our output is gone. Not an OSError, because typer handles those itself."""

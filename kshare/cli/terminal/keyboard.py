@@ -29,7 +29,7 @@ _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|.", re.DOTALL)
 
 @contextmanager
 def key_by_key() -> Iterator[None]:
-    """Ctrl-C stays what it is."""
+    """While this is open, keys are available without Enter. Ctrl-C still interrupts."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin.fileno())
@@ -39,12 +39,12 @@ def key_by_key() -> Iterator[None]:
 
 
 async def keys() -> AsyncIterator[str]:
-    """Signs, and names of keys that have none; ends with the terminal."""
+    """Yield characters, and names of keys such as `up`. Ends when the terminal is closed."""
     while True:
         await anyio.wait_readable(sys.stdin)
         try:
             pressed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
-        except OSError:  # how Linux says that the terminal is gone
+        except OSError:  # on Linux: the terminal is gone
             return
         if not pressed:
             return

@@ -1,6 +1,6 @@
-"""Describes what blocks a share-partition: a full in-flight window, or records that the topic removed.
+"""Describes what blocks a share-partition: a full in-flight window, or records that retention removed.
 
-The same sentences for every command that meets it.
+All commands use the same sentences.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kshare.cli.terminal.wording import counted
 
 
 def troubles(found: Iterable[PartitionProgress], *, has_members: bool = True) -> Iterator[str]:
-    """Short enough for a line below a table. Without members nobody holds what fills a window."""
+    """One line for each problem, for below a table. Without members, nobody holds records of a full window."""
     for one in found:
         if has_members and one.is_window_full:
             yield full_window(one)
@@ -21,7 +21,6 @@ def troubles(found: Iterable[PartitionProgress], *, has_members: bool = True) ->
 
 
 def full_window(one: PartitionProgress) -> str:
-    """Of a window that is full."""
     return (
         f"{name_of(one)}: in-flight window full: {one.window_span} of {one.window_limit} offsets, from offset "
         f"{one.start_offset} on, which isn't settled; {counted(one.waiting, 'record')} behind it "
@@ -42,7 +41,7 @@ def name_of(one: PartitionProgress) -> str:
 
 
 def how_long(one: PartitionProgress, now: float) -> str:
-    """Since when the start offset is what it is; `now` in seconds since 1970. Nothing where that isn't known."""
+    """How long the start offset hasn't moved; empty if unknown. `now` is in seconds since 1970."""
     if one.start_since is None:
         return ""
     return f"offset {one.start_offset} has been the first unsettled one for at least {duration(now - one.start_since)}"

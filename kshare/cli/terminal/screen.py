@@ -1,6 +1,6 @@
-"""Prints lines: coloured and cut to the window on a terminal, plain and whole everywhere else.
+"""Prints lines: coloured and cut to the window's width on a terminal, plain and complete otherwise.
 
-Decides when there are colours (NO_COLOR and FORCE_COLOR are heeded). Escape sequences in data never reach a terminal.
+NO_COLOR and FORCE_COLOR are respected. Escape sequences in data never reach a terminal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 Part = tuple[str, str]
-"""Text and the style that it has."""
+"""Text and its style."""
 
 
 class Screen:
@@ -39,7 +39,7 @@ class Screen:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """On a terminal, while this lasts; everywhere else nothing can be taken back."""
+        """On a terminal, `redraw` may be used while this is open. Otherwise nothing can be redrawn."""
         if self.is_plain:
             yield
             return
@@ -52,7 +52,7 @@ class Screen:
                 self._drawing = None
 
     def redraw(self, lines: Iterable[Sequence[Part]]) -> None:
-        """As much as fits into the window."""
+        """Draw as many lines as fit into the window."""
         assert self._drawing is not None
         rows = [Text.assemble(*_harmless(parts), no_wrap=True, overflow="ellipsis") for parts in lines]
         self._drawing.update(Group(*rows), refresh=True)
@@ -69,7 +69,7 @@ class Screen:
             raise ClosedPipe from None
 
     def paragraph(self, first: Part, text: str, margin: int) -> None:
-        """Wrapped beside its first part, not cut; in a pipe one line as all others."""
+        """Print text wrapped beside its first part, not cut; in a pipe, on one line."""
         if self.is_plain:
             self.text(f"{first[0]}{text}\n")
             return
@@ -80,7 +80,7 @@ class Screen:
             self.whole((shown if index == 0 else " " * margin, style), (row, ""))
 
     def whole(self, *parts: Part) -> None:
-        """Longer than the window if need be: what is to be copied mustn't be cut."""
+        """Print a line without cutting it, so that it can be copied."""
         if self.is_plain:
             self.line(*parts)
             return
@@ -90,7 +90,7 @@ class Screen:
             raise ClosedPipe from None
 
     def text(self, text: str) -> None:
-        """As it is."""
+        """Write text unchanged."""
         try:
             sys.stdout.write(text)
         except BrokenPipeError:

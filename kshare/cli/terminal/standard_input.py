@@ -18,7 +18,7 @@ def standard_input() -> TextIO:
 
 
 def piped_input(hint: str) -> TextIO:
-    """Standard input, unless it is a terminal: then Failure with this hint."""
+    """Standard input. Raises Failure with this hint if it is a terminal."""
     given = standard_input()
     if given.isatty():
         raise Failure(hint)

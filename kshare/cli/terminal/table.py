@@ -1,7 +1,6 @@
 """Prints rows as a table or as JSON.
 
-Decides what becomes of a last column that the terminal is too narrow for: it goes on below, beside the others if there
-is room, so that nothing of it is cut.
+If the terminal is too narrow, the last column is wrapped, beside the others if there is room, so that nothing is cut.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from kshare.cli.terminal.screen import Part, Screen
 _GAP = "  "
 _INDENT = " " * 4
 _NARROWEST = 8
-"""Columns that wrapped text needs at least to be read."""
+"""The least width, in characters, at which wrapped text is readable."""
 
 
 def show(
     screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
 ) -> None:
-    """As `table_lines` has them."""
+    """Print a table; see `table_lines`."""
     for line in table_lines(screen, heads, rows, numbers):
         screen.line(line)
 
@@ -31,7 +30,7 @@ def show(
 def table_lines(
     screen: Screen, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()
 ) -> Iterator[Part]:
-    """`numbers` are the heads of columns that are set to the right; None is shown as a dash."""
+    """The lines of a table. `numbers` are the headings of right-aligned columns; None is shown as a dash."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
     for index, row in enumerate([list(heads), *cells]):
@@ -45,7 +44,7 @@ def table_lines(
 
 
 def _folded(parts: Sequence[str], width: int) -> Iterator[str]:
-    """One line if all fits, else the last part wrapped."""
+    """One line if it fits; otherwise the last part is wrapped."""
     *others, last = parts
     first = _GAP.join([*others, ""]) if others else ""
     last = last.rstrip()

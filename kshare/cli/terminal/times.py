@@ -8,7 +8,7 @@ import typer
 
 
 def written_time(option: str, text: str) -> datetime:
-    """In UTC if it names no zone."""
+    """Parse a time; UTC if it has no zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -17,7 +17,7 @@ def written_time(option: str, text: str) -> datetime:
 
 
 def iso_time(milliseconds: int) -> str:
-    """In UTC; - for none, or one that no calendar holds."""
+    """A time in UTC; a dash if it is negative (none) or out of range."""
     try:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):

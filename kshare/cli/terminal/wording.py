@@ -9,7 +9,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def counted_large(count: int, noun: str, plural: str = "s") -> str:
-    """12,345 records: where numbers may be too long to be read at a glance."""
+    """12,345 records: for numbers that may be large."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 

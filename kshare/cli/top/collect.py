@@ -1,6 +1,4 @@
-"""Readings taken of a cluster. Decides what is asked, and what an answer that is missing means: a figure that is not
-known, never an end of watching.
-"""
+"""Takes readings of a cluster. If a response is missing, its figures are unknown, and watching continues."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _PEEK_BYTES = 16 * 1024
 
 
 class Collector:
-    """Remembers what doesn't change: topic ids, and when records were written."""
+    """Takes readings. Caches what doesn't change: topic ids, and when records were written."""
 
     def __init__(self, router: Router, chosen: Sequence[str]) -> None:
         self._router = router
@@ -74,7 +72,7 @@ class Collector:
         try:
             told.description = await groups.describe_share_group(self._router, group)
             told.offsets = await offsets.share_group_offsets(self._router, group, None)
-        except BrokerError as error:  # it may be gone, or not for us to see
+        except BrokerError as error:  # it may be deleted, or we may lack the permission
             told.problem = error.name
         return told
 
@@ -106,13 +104,13 @@ class Collector:
         return self._written[where]
 
     def _forget(self, found: Mapping[str, Sequence[PartitionReading]]) -> None:
-        """Start offsets move on."""
+        """Start offsets advance, so old entries are useless."""
         if len(self._written) > 4 * sum(map(len, found.values())) + 100:
             self._written.clear()
 
 
 class _Told:
-    """What a group's coordinator says."""
+    """What a group's coordinator reports."""
 
     def __init__(self) -> None:
         self.description: GroupDescription | None = None
@@ -148,7 +146,7 @@ def _group(listed: GroupListing, told: _Told, partitions: Iterable[PartitionRead
 
 
 async def _side_by_side(do: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
-    """A few at a time; the first error ends it, as it is and not as part of a group."""
+    """Run a few at a time. The first error ends it, and is raised as it is, not in an exception group."""
     limit = anyio.CapacityLimiter(_AT_ONCE)
     errors: list[KshareError] = []
 

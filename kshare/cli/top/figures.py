@@ -24,7 +24,7 @@ class TableView(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a figure is called on the board and in JSON, and what it means."""
+    """A figure's heading, its name in JSON, and what it means."""
 
     head: str
     name: str
@@ -78,7 +78,7 @@ class Figures:
     time: float
     rows: Mapping[TableView, list[Row]]
     notes: tuple[str, ...] = ()
-    """What keeps partitions from going on, and which groups aren't there."""
+    """What blocks partitions, and which groups don't exist."""
 
     @property
     def summary(self) -> dict[str, int]:
@@ -112,7 +112,7 @@ def figures(now: Snapshot, before: Snapshot | None) -> Figures:
 
 
 def _notes(now: Snapshot, earlier: Mapping[PartitionKey, PartitionReading]) -> Iterator[str]:
-    """A window that fills and moves on is nothing to speak of: only one that stands still between two readings."""
+    """A full window is reported only if its start offset didn't move between two readings."""
     for group in now.groups:
         for one in group.partitions:
             before, progress = earlier.get((one.group, one.topic, one.partition)), one.progress
@@ -161,7 +161,7 @@ def _settled(one: PartitionReading | None) -> int | None:
 
 
 def _rate(now: int | None, before: int | None, seconds: float) -> float | None:
-    """Offsets that were reset backwards are no rate."""
+    """The rate is 0 if offsets were reset backwards, and None if it is unknown."""
     if now is None or before is None or seconds <= 0:
         return None
     return max(0, now - before) / seconds
@@ -184,7 +184,7 @@ def _group(group: GroupReading, partitions: list[Row]) -> Row:
 
 
 def _over(fold: Callable[[Iterable[float]], float], rows: Iterable[Row], name: str) -> float | None:
-    """Of what is known; None if nothing is."""
+    """Combine the known values; None if there are none."""
     known = [value for row in rows if isinstance(value := row[name], int | float)]
     return fold(known) if known else None
 

@@ -13,7 +13,7 @@ _LONGEST_INTERVAL_S = 86_400
 
 
 class TopView(StrEnum):
-    """As in `top.figures`, which takes longer to load."""
+    """The same as `TableView` in `top.figures`, which takes longer to load."""
 
     GROUPS = "groups"
     PARTITIONS = "partitions"

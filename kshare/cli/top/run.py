@@ -23,7 +23,7 @@ from kshare.net.addresses import format_address
 
 _PLAIN_WIDTH = 1000
 _LOOK_S = 0.25
-"""How soon a window of another size is noticed."""
+"""How often the size of the terminal window is checked."""
 
 
 def run_top(
@@ -51,7 +51,7 @@ def run_top(
 
 
 async def _once(collector: Collector, board: TopScreen, interval: float, is_json: bool) -> None:
-    """Two readings, for the rates."""
+    """Show one update. It needs two readings, for the rates."""
     before = await collector.read()
     await anyio.sleep(interval)
     found = figures(await collector.read(), before)
@@ -70,7 +70,7 @@ async def _once(collector: Collector, board: TopScreen, interval: float, is_json
 
 
 async def _stream(collector: Collector, interval: float) -> None:
-    """One line of JSON a reading."""
+    """Print one line of JSON for each reading."""
     screen, before = Screen(), None
     while True:
         now = await collector.read()

@@ -10,20 +10,20 @@ from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.top.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
 
 ScreenLine = list[tuple[str, str]]
-"""Texts and their styles."""
+"""Pieces of text, with their styles."""
 
 _KEYS = "g groups  p partitions  m members  < > sort  r reverse  ? help  q quit"
 _HELP_KEYS = (
     ("g p m", "groups, partitions, members"),
     ("< >", "sort by the column to the left, to the right"),
-    ("r", "the other way round"),
+    ("r", "reverse the order"),
     ("up down", "scroll; also page up, page down, j, k"),
-    ("space", "hold still, and go on"),
+    ("space", "pause, and continue"),
     ("q", "quit; so does Ctrl-C"),
 )
 _NARROWEST = 6
 _NOTES_PART = 3
-"""Of the room for the table, notes get a third at most."""
+"""Notes get at most one third of the height of the table."""
 _MIN_ROWS = 1
 
 
@@ -43,7 +43,7 @@ class TopScreen:
         self._page = 10
 
     def press(self, key: str) -> None:
-        """Keys that mean nothing are ignored."""
+        """Handle a key. Unknown keys are ignored."""
         views = {"g": TableView.GROUPS, "p": TableView.PARTITIONS, "m": TableView.MEMBERS}
         steps = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": self._page, "pageup": -self._page}
         if self._is_helping:
@@ -67,7 +67,7 @@ class TopScreen:
     def lines(
         self, figures: Figures, width: int, height: int, trouble: str | None = None
     ) -> list[ScreenLine]:
-        """Exactly `height` of them."""
+        """Exactly `height` lines."""
         head, foot = self._head(figures, width, trouble), [(_KEYS[:width], "dim")]
         room = max(_MIN_ROWS, height - 2)
         notes = [] if self._is_helping else _notes(figures, width, room // _NOTES_PART)
@@ -77,7 +77,7 @@ class TopScreen:
         return [head, *body, *([[]] * (room - len(body))), foot][:height]
 
     def rows(self, figures: Figures) -> list[Row]:
-        """Sorted; what isn't known comes last either way."""
+        """The rows, sorted. Unknown values come last in either order."""
         name = self._sorted[self.view]
         known = [row for row in figures.rows[self.view] if row[name] is not None]
         unknown = [row for row in figures.rows[self.view] if row[name] is None]
@@ -89,7 +89,7 @@ class TopScreen:
         said = figures.summary
         summary = f"groups {said['groups']:,}, members {said['members']:,}, lag {said['lag']:,}"
         left = f"kshare top  {self._where}  {summary}"
-        right = "held  " if self.is_held else ""
+        right = "paused  " if self.is_held else ""
         right += f"{clock} every {self._interval:g} s"
         if trouble:
             return [(f"kshare top  {trouble}"[:width], PROBLEM)]
@@ -117,7 +117,7 @@ class TopScreen:
             lines.append([("  ".join(parts), "")])
         if not rows:
             has_none = self.view is TableView.GROUPS and not figures.notes
-            lines.append([("there is no share group" if has_none else "there is none", "dim")])
+            lines.append([("no visible share groups" if has_none else "no rows", "dim")])
         return lines
 
     def _move_sorting(self, step: int) -> None:
@@ -128,7 +128,7 @@ class TopScreen:
 
 
 def notes_height(figures: Figures) -> int:
-    """How much higher a window has to be for all notes to be seen."""
+    """How many more lines a window needs to show all notes."""
     return len(figures.notes) * _NOTES_PART
 
 
@@ -150,7 +150,7 @@ def _help(view: TableView, width: int) -> list[ScreenLine]:
     lines += [_pair(head, about, width) for head, about in explained]
     lines += [[], *([("  " + row, "")] for row in wrap(UNKNOWN, max(20, width - 2))), []]
     lines += [_pair(keys, about, width) for keys, about in _HELP_KEYS]
-    return [*lines, [("  any key goes back", "dim")]]
+    return [*lines, [("  press any key to return", "dim")]]
 
 
 def _pair(name: str, about: str, width: int) -> ScreenLine:
@@ -158,7 +158,7 @@ def _pair(name: str, about: str, width: int) -> ScreenLine:
 
 
 def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """As wide as what is in them; where that is too much, texts give way, the widest first."""
+    """Column widths that fit the contents. If that is too wide, text columns are narrowed, the widest first."""
     widths = [
         max(len(column.head) + 1, *(len(row[index]) for row in rows)) if rows else len(column.head) + 1
         for index, column in enumerate(columns)
@@ -196,7 +196,7 @@ def _text(cell: Cell, column: Column) -> str:
 
 
 def _short(number: float, digits: int = 0) -> str:
-    """As many digits as one can read at a glance."""
+    """A number, shortened to a few digits."""
     for limit, unit in ((1e9, "G"), (1e6, "M")):
         if number >= limit:
             return f"{number / limit:.1f}{unit}"

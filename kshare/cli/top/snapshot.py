@@ -1,7 +1,7 @@
-"""One reading of a cluster: what its requests say of share groups at a moment. Plain values, no arithmetic.
+"""One reading of a cluster: its share groups at one moment. Plain values, no arithmetic.
 
-What no request of Kafka's tells isn't in here: which records are locked right now, by whom, and until when. The
-leaders of the partitions know that and keep it to themselves.
+It doesn't say which records are locked right now, by which member, and until when: only the leaders of the partitions
+know that, and Kafka has no request for it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class PartitionReading:
     topic: str
     partition: int
     start: int | None
-    """All before is settled."""
+    """All records before it are settled."""
     end: int
-    """Where the topic's log ends."""
+    """The end offset of the partition."""
     lag: int | None
-    """Records that aren't settled; None if neither the coordinator nor the stored state tells."""
+    """Records that aren't settled; None if neither the coordinator nor the stored state has it."""
     redelivered: int | None
-    """Of these, those that have been delivered before and wait to be delivered again, as far as it is stored."""
+    """How many of these were delivered before and are available again, according to the stored state."""
     most_deliveries: int | None
     """The highest delivery count among them."""
     oldest: float | None
     """When the first record that isn't settled was written, in seconds since 1970."""
     progress: PartitionProgress | None = None
-    """Where these figures come from, with what is known of the in-flight window."""
+    """The source of these figures, including the in-flight window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class GroupReading:
     members: tuple[Member, ...] = ()
     partitions: tuple[PartitionReading, ...] = ()
     problem: str | None = None
-    """Why there is no more of it."""
+    """The error that kept other values from being read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +50,4 @@ class Snapshot:
     """On the event loop's clock, for differences."""
     groups: tuple[GroupReading, ...] = field(default=())
     missing: tuple[str, ...] = ()
-    """What is to be said of groups that were asked for and aren't there."""
+    """Messages about requested groups that don't exist."""

@@ -1,1 +1,1 @@
-"""`kshare topics`: topics listed, created and deleted."""
+"""`kshare topics`: lists, creates and deletes topics."""

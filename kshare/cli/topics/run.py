@@ -1,4 +1,4 @@
-"""What `kshare topics` does: shows, creates and deletes topics. Each name for itself: one that fails stops no other."""
+"""Runs `kshare topics`: lists, creates and deletes topics. If one name fails, the others are still processed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
     async def step(admin: AdminClient, name: str) -> None:
         if name.startswith("__") and await _is_internal(admin, name):
             raise KshareError(
-                f"topic {name} is internal to Kafka: with it, groups lose what they know, so it is not deleted"
+                f"topic {name} is internal to Kafka and was not deleted: groups would lose their state"
             )
         await admin.delete_topic(name)
 

@@ -1,1 +1,1 @@
-"""`kshare trace`: traffic seen by a proxy between clients and brokers."""
+"""`kshare trace`: shows traffic, as a proxy between clients and brokers."""

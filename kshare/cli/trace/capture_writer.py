@@ -1,6 +1,6 @@
 """Writes the traffic of a proxy as a capture in which clients and brokers are connected directly.
 
-Decides what a file may hold: everything but credentials, whose bytes are asterisks.
+Credentials are replaced by asterisks; everything else is written as it is.
 """
 
 from __future__ import annotations

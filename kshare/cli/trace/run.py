@@ -1,6 +1,6 @@
 """Runs `kshare trace`: a proxy whose traffic goes to the screen, and optionally to a capture.
 
-Decides how it ends: at Ctrl-C with a summary, at a closed pipe without a word.
+Ctrl-C ends it with a summary, a closed pipe without one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run_trace(cluster: Cluster, listen: str, write: Path | None, show: TrafficOp
 
 
 def _parse_listen(text: str) -> Address:
-    """As addresses are elsewhere; port 0 stands for any that is free."""
+    """Parse HOST:PORT. Port 0 means any free port."""
     host, _, port = text.rpartition(":")
     is_any = port == "0"
     addresses = parse_addresses(f"{host}:1" if is_any else text)
@@ -57,7 +57,7 @@ async def _trace(
 
 
 class Tracer:
-    """Watches the proxy. The first failure of whatever it does with what it sees ends all."""
+    """Shows, checks and records what the proxy observes. The first failure in that ends the trace."""
 
     def __init__(self, view: TrafficView, capture: TrafficCapture | None) -> None:
         self.failure: Exception | None = None
@@ -79,7 +79,7 @@ class Tracer:
             self.attempt(self._end)
 
     async def _check_access(self, settings: NetSettings) -> None:
-        """Who isn't let in hears of it now, not when the first client comes. A cluster that isn't there may come."""
+        """Report a refused login now, not at the first client. Ignore an unreachable cluster: it may start later."""
         try:
             async with Pool(settings) as pool:
                 await pool.connection(None)
@@ -118,7 +118,7 @@ class Tracer:
         self._view.flush()
 
     def attempt(self, work: Callable[[], None]) -> None:
-        """The proxy runs until it is stopped, whatever happens here."""
+        """Errors must not reach the proxy: the first is stored, and ends the trace."""
         if self.failure is None:
             try:
                 work()
@@ -140,7 +140,7 @@ class Tracer:
 
 
 class TracedConnection:
-    """The tap on one connection."""
+    """One connection through the proxy: its traffic is decoded, shown, and written to the capture."""
 
     def __init__(
         self, tracer: Tracer, connection: Connection, client: Endpoint, server: Endpoint, time: float

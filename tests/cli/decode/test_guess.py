@@ -58,7 +58,7 @@ def test_noise_is_like_nothing(run: Kshare) -> None:
     noise = random.Random(7).randbytes(300)
     done = run("decode", noise.hex())
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("kshare: this is like nothing of Kafka's; nearest is ")
+    assert done.err.startswith("kshare: this doesn't look like Kafka data; best guess: ")
 
 
 def test_guesses_are_listed_best_first(run: Kshare) -> None:
@@ -78,4 +78,4 @@ def test_what_cannot_be_is_refused(run: Kshare) -> None:
     done = run("decode", "--as", "ShareFetchRequest", "--version", "9", "00")
     assert (done.code, done.err) == (1, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
     done = run("decode", "--as", "response", "--api", "ShareFetch", "--version", "9", "00000000")
-    assert (done.code, done.err) == (1, "kshare: nothing that kshare knows fits this kind, API and version\n")
+    assert (done.code, done.err) == (1, "kshare: no known message fits this kind, API and version\n")

@@ -55,10 +55,10 @@ def test_every_coding_that_is_named_is_read_back(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "coding", "reason"),
     [
-        ("abc", None, "pairs of digits, here are 3"),
-        ("no such file.bin", None, "this is no file, and neither hex"),
+        ("abc", None, "even number of digits, not 3"),
+        ("no such file.bin", None, "this is not a file name, hex"),
         ("zz", "hex", "not hex"),
-        ("\\xzz", None, "no string of"),
+        ("\\xzz", None, "not a string of"),
         ("A", "base64", "not base64"),
     ],
 )

@@ -128,7 +128,7 @@ def test_a_summary_names_damage_and_goes_on(run: Kshare, large_segment: Path) ->
     assert "the checksum is" in done.err
     assert "(and 1 more problem)" in done.err
     assert "58 batches, 116 records" in done.out
-    assert "a partial batch" in done.out
+    assert "not a complete batch" in done.out
 
 
 def test_a_field_of_a_large_segment_is_found_where_it_is(run: Kshare, large_segment: Path) -> None:

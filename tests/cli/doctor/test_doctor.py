@@ -136,7 +136,7 @@ def test_an_advertised_address_that_leads_nowhere(three: Broker, run: Kshare, fr
                 one.port = free_tcp_port
 
     plant(three, MetadataRequest, send_astray)
-    todo = only(run, "problem", "listeners", f"broker 3 tells clients to come to 127.0.0.1:{free_tcp_port}")
+    todo = only(run, "problem", "listeners", f"broker 3 advertises 127.0.0.1:{free_tcp_port}")
     assert todo[-1] == f"advertised.listeners=PLAINTEXT://HOST:{free_tcp_port}"
 
 
@@ -148,7 +148,7 @@ def test_brokers_behind_one_address(three: Broker, run: Kshare) -> None:
     plant(three, MetadataRequest, gather)
     found = examine(run, "--group", GROUP)[0]
     assert (found["level"], found["check"]) == ("problem", "listeners")
-    assert "brokers 1, 2, 3 all send clients to 127.0.0.1:" in found["text"]
+    assert "brokers 1, 2, 3 all advertise 127.0.0.1:" in found["text"]
 
 
 def test_brokers_of_two_clusters(three: Broker, run: Kshare) -> None:
@@ -168,7 +168,7 @@ async def test_an_address_that_everybody_takes_for_his_own(anyio_backend: str) -
     pool = Pool(NetSettings.parse("kafka.example:9092"))
     info = ClusterInfo(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
     (found,) = [one async for one in listeners(info)]
-    assert "broker 1 sends clients to localhost:9092" in found.text
+    assert "broker 1 advertises localhost:9092" in found.text
     assert found.todo[-1] == "advertised.listeners=PLAINTEXT://kafka.example:9092"
 
 
@@ -209,7 +209,7 @@ def test_a_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -
                 one.max_version = 29
 
     plant(broker, ApiVersionsRequest, be_4_2)
-    only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, of which release isn't told")
+    only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, exact release unknown")
 
 
 @pytest.mark.parametrize("can_be_switched_on", [True, False])
@@ -243,7 +243,7 @@ def say_of_broker(**settings: str) -> Change:
 
 def test_a_state_topic_that_can_never_be_made(broker: Broker, run: Kshare) -> None:
     plant(broker, DescribeConfigsRequest, say_of_broker(share_coordinator_state_topic_replication_factor="3"))
-    todo = only(run, "problem", "internal topics", "it shall have 3 replicas, and there is 1 broker")
+    todo = only(run, "problem", "internal topics", "it needs 3 replicas, but there is 1 broker")
     assert todo[1:] == [
         "share.coordinator.state.topic.replication.factor=1",
         "share.coordinator.state.topic.min.isr=1",
@@ -255,7 +255,7 @@ def test_a_state_topic_that_could_never_be_written_to(broker: Broker, run: Kshar
         share_coordinator_state_topic_replication_factor="1", share_coordinator_state_topic_min_isr="2"
     )
     plant(broker, DescribeConfigsRequest, settings)
-    todo = only(run, "problem", "internal topics", "1 replicas with 2 of them in sync")
+    todo = only(run, "problem", "internal topics", "will have 1 replicas, but 2 must be in sync")
     assert todo[-1] == "share.coordinator.state.topic.min.isr=1"
 
 
@@ -298,7 +298,7 @@ def test_more_in_sync_than_there_ever_are(three: Broker, run: Kshare) -> None:
     assert [one["level"] for one in found] == ["problem", "warning"]
     (command,) = found[0]["todo"]
     assert command.endswith(f"--entity-name {STATE} --add-config min.insync.replicas=1")
-    assert "while its broker is down, groups stand still" in found[1]["text"]
+    assert "while its broker is down, groups make no progress" in found[1]["text"]
 
 
 def test_a_replica_that_lags(three: Broker, run: Kshare) -> None:
@@ -378,9 +378,7 @@ def test_nobody_is_named(broker: Broker, run: Kshare) -> None:
 
 
 def test_a_group_that_begins_at_the_end(broker: Broker, run: Kshare) -> None:
-    (command,) = only(
-        run, "warning", "group new", "records that are there already never come", "--group", "new"
-    )
+    (command,) = only(run, "warning", "group new", "never receive existing records", "--group", "new")
     assert run(*command.split()[1:]).code == 0
     assert examine(run, "--group", "new") == []
 
@@ -390,7 +388,7 @@ def test_a_group_whose_name_is_not_quite_right(broker: Broker, run: Kshare) -> N
     words = ("--group", "shipers")
     found = json.loads(run("doctor", *words, "--json").out)
     (said,) = [one for one in found if (one["check"], one["level"]) == ("group shipers", "ok")]
-    assert said["text"] == f"health not checked: there is no such group yet; did you mean '{GROUP}'?"
+    assert said["text"] == f"health not checked: the group doesn't exist yet; did you mean '{GROUP}'?"
 
 
 def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:
@@ -411,7 +409,7 @@ def test_a_session_shorter_than_two_heartbeats(broker: Broker, run: Kshare) -> N
     broker.set_group_config(
         GROUP, {"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "7000"}
     )
-    (command,) = only(run, "warning", f"group {GROUP}", "is thrown out")
+    (command,) = only(run, "warning", f"group {GROUP}", "is removed from the group")
     assert "share.session.timeout.ms=18000" in command
 
 
@@ -432,13 +430,13 @@ _DEAD = "errors.deadletterqueue."
 @pytest.mark.parametrize(
     ("topic", "text", "command"),
     [
-        ("grave", "begins with 'dlq.'", "topic.name=dlq.grave"),
+        ("grave", "begin with 'dlq.'", "topic.name=dlq.grave"),
         (
             "dlq.none",
-            "which isn't there",
+            "which doesn't exist",
             "--create --topic dlq.none --config errors.deadletterqueue.",
         ),
-        ("dlq.shut", "doesn't take any", "--add-config errors.deadletterqueue.group.enable=true"),
+        ("dlq.shut", "accepts no dead letters", "--add-config errors.deadletterqueue.group.enable=true"),
     ],
 )
 def test_dead_letters_that_would_be_lost(

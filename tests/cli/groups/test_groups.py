@@ -40,7 +40,7 @@ def test_groups_are_listed(group: str, run: Kshare) -> None:
     assert [row[0], row[1].lower(), row[2]] == [group, "share", "Empty"]
     (listed,) = json.loads(run("groups", "list", "--all-types", "--json").out)
     assert (listed["group"], listed["state"]) == (group, "Empty")
-    assert run("groups", "list", "--state", "Stable").out == "there is no such group\n"
+    assert run("groups", "list", "--state", "Stable").out == "no visible groups\n"
 
 
 def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) -> None:
@@ -132,7 +132,8 @@ def test_a_reset_is_a_dry_run_unless_told_otherwise(group: str, run: Kshare) -> 
 
 def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert (
-        run("groups", "delete-offsets", group, "--topic", "orders").out == "shippers has forgotten orders\n"
+        run("groups", "delete-offsets", group, "--topic", "orders").out
+        == "shippers: deleted offsets of orders\n"
     )
     done = run("groups", "delete-offsets", group, "--topic", "orders")
     assert (done.code, done.out) == (1, "")
@@ -184,8 +185,8 @@ def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["reset-offsets", "g"], "say one of --to-earliest"),
-        (["reset-offsets", "g", "--to-latest", "--to-offset", "1"], "say one of --to-earliest"),
+        (["reset-offsets", "g"], "give exactly one of --to-earliest"),
+        (["reset-offsets", "g", "--to-latest", "--to-offset", "1"], "give exactly one of --to-earliest"),
         (["reset-offsets", "g", "--to-datetime", "soon"], "write it as 2026-01-31T12:00:00"),
         (["reset-offsets", "g", "--to-latest", "--topic", "t:x"], "partitions are numbers"),
         (["reset-offsets", "g", "--to-latest", "--topic", "t", "--topic", "t:0"], "given twice"),
@@ -207,17 +208,17 @@ def test_the_cluster_comes_from_a_properties_file(
     )
     assert run("groups", "list", "--command-config", str(file)).code == 0
     file.write_text("nonsense\n")
-    assert "line 1: this should be name=value" in run("groups", "list", "--command-config", str(file)).err
+    assert "line 1: expected name=value" in run("groups", "list", "--command-config", str(file)).err
     file.write_bytes(b"\x7fELF\xff")
     assert_refused(
         run("groups", "list", "--command-config", str(file)),
         1,
-        f"{file} is no properties file: it isn't text",
+        f"{file} is not a properties file: not valid UTF-8",
     )
     file.write_text("group.id=orders\n")
     done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
     assert "group.id is for consumers" in done.err
-    assert "which cluster? Give --bootstrap-server" in run("groups", "list").err
+    assert "no cluster given: use --bootstrap-server" in run("groups", "list").err
 
 
 def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:

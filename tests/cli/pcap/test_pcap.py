@@ -19,7 +19,7 @@ from tests.cli.running import Done, Kshare, kshare, without_colours
 from tests.cli.terminals import on_terminal
 
 NAMES = ["ethernet", "linux-cooked", "linux-cooked-2"]
-CLEAN = "the linter has nothing to say"
+CLEAN = "no linter findings"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_filters_trees_and_ports(run: Kshare) -> None:
     assert "ShareFetch v2  epoch" not in only.out
     assert "acknowledgementBatches[0]" in only.out
     nothing = run("pcap", path, "--port", "9092")
-    assert (nothing.code, nothing.out.strip()) == (0, "nothing was said")
+    assert (nothing.code, nothing.out.strip()) == (0, "no Kafka traffic")
     assert not [line for line in run("pcap", path, "--lint").out.splitlines() if "→" in line]
 
 
@@ -128,7 +128,7 @@ def test_a_name_that_comes_late_is_told(run: Kshare, tmp_path: Path) -> None:
     # What was said first, Metadata among it, is put behind the rest.
     turned = rewritten(tmp_path, "ethernet", [*packets[40:], *packets[:40]])
     out = run("pcap", turned, "--topic", "orders").out
-    assert "3 exchanges of orders not shown: they came before its name was said; --topic WoYcf5Is" in out
+    assert "3 exchanges of orders not shown: they came before its name was known; --topic WoYcf5Is" in out
     assert "not shown" not in run("pcap", turned, "--topic", "returns").out
 
 
@@ -213,12 +213,12 @@ def test_what_is_no_kafka_is_said_to_be_none(run: Kshare, tmp_path: Path) -> Non
     web = conversation(tmp_path, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
     done = run("pcap", web)
     assert done.code == 0
-    assert "1 connection without anything of Kafka's" in done.out
+    assert "1 connection without Kafka traffic" in done.out
     encrypted = conversation(
         tmp_path, b"\x16\x03\x01\x02\x00\x01" + bytes(50), b"\x16\x03\x03\x00\x7a" + bytes(50)
     )
     done = run("pcap", encrypted)
-    assert "1 connection encrypted (TLS): nothing of it can be read" in done.out
+    assert "1 connection encrypted (TLS) and not shown" in done.out
     assert of_type(run("pcap", "--json", encrypted), "capture")[0]["connections"]["encrypted"] == 1
 
 

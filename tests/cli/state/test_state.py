@@ -109,8 +109,8 @@ def test_a_log_segment_says_the_same(broker: Broker, run: Kshare, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
-        (["nobody"], 1, "nothing is stored of group nobody"),
-        ([GROUP, "-t", "returns"], 1, "nothing is stored of group shippers in these topics"),
+        (["nobody"], 1, "no state is stored for group nobody"),
+        ([GROUP, "-t", "returns"], 1, "no state is stored for group shippers in these topics"),
         (["--file", "no-such-file"], 1, "no-such-file: No such file"),
         (["--file", "x", "--follow"], 1, "--follow needs a cluster"),
         (["--file", "x", "-t", "orders"], 1, "leave --topic out"),
@@ -124,7 +124,7 @@ def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code
 def test_a_cluster_without_the_topic(run: Kshare) -> None:
     with Broker() as fresh:
         assert run("state", "-b", fresh.bootstrap, "--json").out == "[]\n"
-        assert run("state", "-b", fresh.bootstrap).out == "nothing is stored\n"
+        assert run("state", "-b", fresh.bootstrap).out == "no state is stored\n"
 
 
 def test_it_is_followed_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
@@ -180,7 +180,7 @@ def test_one_sign_for_one_offset() -> None:
     assert drawn(MIXED, 10, 20) == [
         "shippers  orders[3]  start 10  end 20  lag 7",
         "    10 ##x.22+... 19",
-        "    2 acknowledged  1 archived  4 never given back  3 given back",
+        "    2 acknowledged  1 archived  4 not released  3 released",
     ]
 
 
@@ -198,8 +198,8 @@ def test_one_sign_for_many_shows_what_is_farthest_from_settled() -> None:
 def test_nothing_to_draw() -> None:
     assert drawn([], -1, 5) == [
         "shippers  orders[3]  start not decided yet  end 5",
-        "    nothing behind the start",
+        "    nothing after the start",
     ]
-    assert drawn([], 5, 5) == ["shippers  orders[3]  start 5  end 5  lag 0", "    nothing behind the start"]
+    assert drawn([], 5, 5) == ["shippers  orders[3]  start 5  end 5  lag 0", "    nothing after the start"]
     assert drawn(MIXED, 10, None)[0] == "shippers  orders[3]  start 10"
     assert drawn(MIXED, 10, None)[1] == "    10 ##x.22+ 16"

@@ -68,7 +68,7 @@ def test_bytes_are_not_written_to_a_terminal() -> None:
     done = on_terminal("encode", form, "--output", "binary")
     assert (done.code, done.out) == (
         1,
-        "kshare: bytes would garble the terminal: send them to a file, or write hex\n",
+        "kshare: binary output would garble the terminal: redirect it to a file, or use --output hex\n",
     )
     assert kshare("encode", form, "--output", "binary").out == "\0" * 22
 

@@ -173,7 +173,7 @@ def test_help_is_whole_at_80_by_24(view: TableView) -> None:
     board = TopScreen("here", view, None, 2)
     board.press("?")
     lines = shown(board, MANY)
-    assert "  any key goes back" in lines
+    assert "  press any key to return" in lines
     for column in COLUMNS[view]:
         if column.about:
             assert any(line.split(maxsplit=1) == [column.head, column.about] for line in lines)

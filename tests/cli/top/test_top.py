@@ -87,7 +87,7 @@ def test_a_group_that_is_not_there_is_named_with_the_nearest(group: str, run: Ks
     done = run("top", "--once", "--interval", "0.1", "--group", "shipers", "--group", "nobody")
     assert (done.code, done.err) == (0, "")
     assert f"! no group 'shipers'; did you mean '{group}'?\n! no group 'nobody'\n" in done.out
-    assert "there is no share group" not in done.out
+    assert "no visible share groups" not in done.out
 
 
 def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, run: Kshare) -> None:
@@ -221,7 +221,7 @@ def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Sc
 
 
 def test_ctrl_c_leaves_the_terminal_as_it_was(screen: Screen) -> None:
-    screen.wait_for("there is no share group")
+    screen.wait_for("no visible share groups")
     os.killpg(screen.process.pid, signal.SIGINT)
     assert screen.end() == 130
     assert b"\x1b[?1049l" in screen.since

@@ -229,7 +229,7 @@ def test_what_cannot_be_done_is_said_on_a_line(run: Kshare, broker: Broker, tmp_
     for arguments, reason in (
         (("--listen", broker.bootstrap), "can't listen at"),
         (("--listen", "nonsense"), "nonsense"),
-        (("--error", "NO_SUCH_THING"), "no such Kafka error"),
+        (("--error", "NO_SUCH_THING"), "not a Kafka error"),
         (("--write", str(tmp_path / "no" / "where")), "No such file"),
     ):
         done = run("trace", "-b", broker.bootstrap, *arguments)

@@ -9,11 +9,11 @@ from enum import StrEnum
 class CheckLevel(StrEnum):
     OK = "ok"
     WARNING = "warning"
-    """It works, and will hurt somebody."""
+    """It works, but may cause trouble."""
     PROBLEM = "problem"
     """Share groups don't work, or not for this user."""
     UNKNOWN = "unknown"
-    """It couldn't be looked at."""
+    """It couldn't be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class CheckResult:
     level: CheckLevel
     text: str
     todo: tuple[str, ...] = ()
-    """Lines for a shell, or for a broker's server.properties where it says so."""
+    """Shell commands, or lines for a broker's server.properties if a comment says so."""
 
 
 def ok(check: str, text: str) -> CheckResult:

@@ -1,6 +1,6 @@
 """Compares our clock with the cluster's. Locks don't depend on it, but times in options do.
 
-Only the controllers' leader says what time it is, in DescribeQuorum. Of the other brokers no request tells it.
+Only the leader of the controllers reports its time, in DescribeQuorum. No request returns the time of other brokers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     try:
         answer = await info.pool.ask(None, _REQUEST)
     except Unsupported as error:
-        yield unknown(_CHECK, f"no broker says what time it is: {error}")
+        yield unknown(_CHECK, f"no broker reports its time: {error}")
         return
     answered = time.time()
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -41,9 +41,9 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     partition = answer.topics[0].partitions[0]
     leader = next((one for one in partition.current_voters if one.replica_id == partition.leader_id), None)
     if leader is None or leader.last_fetch_timestamp < 0:
-        yield unknown(_CHECK, "the controllers don't say what time it is")
+        yield unknown(_CHECK, "the controllers don't report their time")
         return
-    # Read somewhere between the question and the answer.
+    # The clock was read at some time between request and response.
     ahead = leader.last_fetch_timestamp / 1000 - (asked + answered) / 2
     doubt = (answered - asked) / 2
     name = f"controller {partition.leader_id}"
@@ -56,6 +56,6 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         yield warning(
             _CHECK,
             f"the clock of {name} is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} "
-            "this machine's: offsets reset to a time, records' ages, retention and tokens go by them",
+            "this machine's: offset resets to a time, record ages, retention and tokens depend on them",
             "timedatectl status   # on both machines: is time synchronised?",
         )

@@ -15,7 +15,7 @@ from kshare.net.pool import Pool
 from kshare.protocol.messages import MetadataResponse
 
 PATIENCE_S = 5.0
-"""How long a broker may take to be reached."""
+"""How long connecting to a broker may take."""
 
 
 @dataclass(slots=True)
@@ -23,22 +23,22 @@ class ClusterInfo:
     pool: Pool
     router: Router
     groups: tuple[str, ...] = ()
-    """Those that are asked about; none: all that can be seen."""
+    """The groups to check; if empty, all visible groups."""
     topics: tuple[str, ...] = ()
     nodes: dict[int, Address] = field(default_factory=dict)
     cluster_id: str | None = None
     connections: dict[int, Connection] = field(default_factory=dict)
-    """Of the nodes that can be reached."""
+    """Connections to the brokers that can be reached."""
     unreachable: dict[int, str] = field(default_factory=dict)
-    """Why others can't."""
+    """Why other brokers can't be reached."""
 
     @property
     def server(self) -> str:
-        """For commands."""
+        """The bootstrap server, for suggested commands."""
         return format_address(self.pool.settings.bootstrap[0])
 
     async def discover(self) -> None:
-        """Learns which brokers there are, and calls on each at the address that it gives to clients."""
+        """Find all brokers, and connect to each at its advertised address."""
         answer = await self.router.metadata([])
         self.cluster_id = answer.cluster_id
         self.nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
@@ -52,7 +52,7 @@ class ClusterInfo:
         return await self.router.metadata(names)
 
     async def broker_settings(self, *names: str) -> dict[str, str | None]:
-        """As one of the brokers has them; those it doesn't know are left out."""
+        """Settings of one of the brokers; those it doesn't know are left out."""
         node = next(iter(self.connections))
         found = await configs.describe(
             self.router, ConfigResource.BROKER, str(node), node=node, keys=list(names)

@@ -1,4 +1,4 @@
-"""Where a group's dead letters go. A topic that won't do is no error to brokers: letters are dropped without a word."""
+"""Checks the dead-letter topics of groups. If a topic is unsuitable, brokers silently write no dead letters."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 async def _judge(info: ClusterInfo, group: str, topic: str) -> CheckResult:
     check = f"group {group}"
-    lost = "what it gives up is archived without a letter"
+    lost = "records are archived without a dead letter"
     brokers = await info.broker_settings(_PREFIX, _MAY_CREATE)
     prefix = brokers.get(_PREFIX) or ""
     if not topic.startswith(prefix):
         return problem(
             check,
-            f"its dead letters shall go to {topic}, and brokers only write to what begins with {prefix!r}: {lost}",
+            f"its dead-letter topic is {topic}, but brokers only write to names that begin with {prefix!r}: {lost}",
             set_command(info, group, f"{_TOPIC}={prefix}{topic}"),
         )
     try:
@@ -44,17 +44,17 @@ async def _judge(info: ClusterInfo, group: str, topic: str) -> CheckResult:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         if brokers.get(_MAY_CREATE) == "true":
-            return ok(check, f"dead letters go to {topic}, which will be made with the first of them")
+            return ok(check, f"dead letters go to {topic}, which will be created with the first one")
         return problem(
             check,
-            f"its dead letters shall go to {topic}, which isn't there: {lost}",
+            f"its dead-letter topic is {topic}, which doesn't exist: {lost}",
             f"kafka-topics.sh --bootstrap-server {info.server} --create --topic {topic} --config {_ENABLED}=true",
         )
     (entry,) = await configs.describe(info.router, ConfigResource.TOPIC, topic, keys=[_ENABLED])
     if entry.value != "true":
         return problem(
             check,
-            f"its dead letters shall go to {topic}, which doesn't take any ({_ENABLED} is {entry.value}): {lost}",
+            f"its dead-letter topic is {topic}, which accepts no dead letters ({_ENABLED} is {entry.value}): {lost}",
             f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {topic} "
             f"--add-config {_ENABLED}=true",
         )

@@ -2,12 +2,12 @@
 
 seen                                                    | said
 --------------------------------------------------------+-------------------------------------------------------
-a full in-flight window whose start stands still        | problem: nothing new is delivered
+a full in-flight window whose start doesn't move        | problem: nothing new is delivered
 records removed from the topic before they were settled | problem: they are lost
 lag, and no members, or none with the partition         | warning, with how fast it grows
 lag, members, and nothing settled for long              | warning
-no such group, and there are others                     | warning, with the nearest name
-records archived after their last delivery, or about to | warning, unless there is a dead-letter topic
+a group that doesn't exist                              | ok, with the closest name if there is one
+records archived after their last delivery, or soon     | warning, unless there is a dead-letter topic
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kshare.protocol.error_codes import ErrorCode
 
 _BETWEEN_LOOKS_S = 2.0
 _LONG_S, _LONG_WITH_MUCH_TO_DO_S = 30.0, 5.0
-"""As long as a lock lasts by default: whoever settles anything has done so meanwhile. With more waiting than fits into
-the in-flight window that may be full of locks, which brokers don't store."""
+"""30 s is the default lock duration: members that work settle something in this time. If more records wait than fit
+into the in-flight window, it may be full of locks, which brokers don't store; then 5 s are enough."""
 _LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _MEMBERS_NAMED = 3
 _HIGHEST_OF_BROKERS = 10_000
-"""The highest value that Kafka takes for the limit of the in-flight window where it is the brokers' alone."""
+"""The highest limit of the in-flight window that Kafka allows where it is only a setting of brokers."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Settings:
     deliveries: int
     has_dead_letters: bool
     has_window_limit: bool
-    """Of its own: since Kafka 4.3."""
+    """Whether groups have a limit of their own, as since Kafka 4.3."""
     highest_window_limit: int | None
     """The highest that brokers allow; None if we may not read it."""
 
@@ -80,7 +80,7 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 
 async def _known(info: ClusterInfo) -> tuple[str, ...]:
-    """Groups that a misspelt name may mean; none where a broker can't be asked, which another check tells."""
+    """Groups that a misspelt name may mean. Empty on an error, which another check reports."""
     try:
         return await visible_groups(info)
     except KshareError:
@@ -88,13 +88,13 @@ async def _known(info: ClusterInfo) -> tuple[str, ...]:
 
 
 def _missing(group: str, known: Iterable[str]) -> CheckResult:
-    """Before its first consumer a group isn't there, which is no trouble; or its name is wrong."""
+    """Before its first consumer joins, a group doesn't exist, which is no problem. Or its name is misspelt."""
     nearest = did_you_mean(group, known)
-    return ok(check_of(group), f"health not checked: there is no such group yet{nearest}")
+    return ok(check_of(group), f"health not checked: the group doesn't exist yet{nearest}")
 
 
 async def _look(info: ClusterInfo, reader: ProgressReader, group: str) -> _Look | None:
-    """None for a group that isn't there."""
+    """None if the group doesn't exist."""
     try:
         described = await groups.describe_share_group(info.router, group)
         told = await offsets.share_group_offsets(info.router, group, None)
@@ -110,7 +110,7 @@ async def _settings(info: ClusterInfo, group: str) -> _Settings:
     of_group = {one.name: one.value for one in entries}
     highest = next((one.highest for one in entries if one.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
     limit = of_group.get(_LIMIT)
-    if limit is None:  # before Kafka 4.3 it is the brokers' alone
+    if limit is None:  # before Kafka 4.3 it is only a setting of brokers
         try:
             limit = (await info.broker_settings(f"group.{_LIMIT}")).get(f"group.{_LIMIT}")
         except BrokerError:
@@ -143,8 +143,8 @@ def _judged(info: ClusterInfo, before: _Look, now: _Look, settings: _Settings) -
     if any(one.window_end is None and _lag(one) for one in now.rows):
         yield unknown(
             check_of(now.group.group),
-            "whether a full in-flight window or the limit of deliveries holds records up can't be told: "
-            "that needs the right to read __share_group_state",
+            "full in-flight windows and the delivery count limit were not checked: "
+            "this needs the permission to read __share_group_state",
         )
 
 
@@ -157,14 +157,14 @@ def _pinned(info: ClusterInfo, look: _Look, one: PartitionProgress, settings: _S
         check_of(group),
         f"{full_window(one)}. Nothing new is delivered until offset {one.start_offset} is settled"
         f"{f'; {since}' if since else ''}. It is held by {who}",
-        f"# have that member accept, reject or release offset {one.start_offset}, or end its process; who it is:",
+        f"# have that member accept, reject or release offset {one.start_offset}, or end its process; to find it:",
         f"kshare groups describe {group} --members --bootstrap-server {server}",
         *_more_room(info, group, one, settings),
     )
 
 
 def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
-    """Nothing where the highest limit that brokers allow is no more than what is in flight already."""
+    """How to raise the limit. Empty if the highest limit that brokers allow isn't more than what is in flight."""
     span = one.window_span or 0
     room = span + _limit(one)
     if settings.highest_window_limit is not None:
@@ -172,9 +172,9 @@ def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: 
     if room <= span:
         return ()
     if settings.has_window_limit:
-        return "# more room until then:", set_command(info, group, f"{OF_GROUP}={room}")
+        return "# until then, a larger window:", set_command(info, group, f"{OF_GROUP}={room}")
     return (
-        "# more room until then, in server.properties of every broker; then restart it:",
+        "# until then, a larger window, in server.properties of every broker; then restart it:",
         f"{OF_BROKERS}={room}",
     )
 
@@ -228,7 +228,7 @@ def _standing(look: _Look, one: PartitionProgress) -> CheckResult:
 
 
 def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterator[CheckResult]:
-    """Without a dead-letter topic nothing is kept of what is given up."""
+    """Without a dead-letter topic, archived records are lost to the group."""
     given_up = sum(count for deliveries, count in one.archived if deliveries >= settings.deliveries)
     last = one.most_deliveries is not None and one.most_deliveries >= settings.deliveries - 1
     if not given_up and not last:
@@ -238,11 +238,11 @@ def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterat
         were = "was" if given_up == 1 else "were"
         said.append(f"{counted(given_up, 'record')} {were} archived after {settings.deliveries} deliveries")
     if last:
-        said.append(f"records wait that were delivered {one.most_deliveries} of {settings.deliveries} times")
+        said.append(f"some records were delivered {one.most_deliveries} of {settings.deliveries} times")
     yield warning(
         check_of(look.group.group),
-        f"{name_of(one)}: {' and '.join(said)}, and no dead-letter topic is set: what is given up is lost to the group",
-        "# with Kafka 4.4: a topic for dead letters, which takes them (errors.deadletterqueue.group.enable=true)",
+        f"{name_of(one)}: {' and '.join(said)}, and no dead-letter topic is set: archived records are lost",
+        "# with Kafka 4.4: set a dead-letter topic that has errors.deadletterqueue.group.enable=true",
         f"kshare groups config set {look.group.group} {_DEAD_LETTERS}=dlq.{look.group.group}",
     )
 
@@ -254,7 +254,7 @@ def _well(look: _Look) -> CheckResult:
     count = len(look.group.members)
     return ok(
         check_of(look.group.group),
-        f"{counted(count, 'member')}, {counted(lag, 'record')} to settle, nothing stands still",
+        f"{counted(count, 'member')}, {counted(lag, 'record')} to settle, no stalled partitions",
     )
 
 

@@ -29,7 +29,7 @@ async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 
 async def chosen_groups(info: ClusterInfo) -> tuple[str, ...]:
-    """Those that we were asked about, or all that can be seen."""
+    """The groups that the user named, or all visible groups."""
     if info.groups:
         return info.groups
     return await visible_groups(info)
@@ -48,11 +48,11 @@ def check_of(group: str) -> str:
 
 
 def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> list[CheckResult]:
-    """Bounds may have been moved since the group was set: brokers then go by the bound."""
+    """Bounds may have changed since the group was configured: brokers then use the bound."""
     return [
         warning(
             check_of(group),
-            f"{one.name} is {one.value}, and brokers allow {one.lowest} to {one.highest}: they go by the bound",
+            f"{one.name} is {one.value}, and brokers allow {one.lowest} to {one.highest}: they use the bound instead",
             set_command(info, group, f"{one.name}={bound}"),
         )
         for one in settings
@@ -66,7 +66,7 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
 
 
 def _impatient(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) -> list[CheckResult]:
-    """One heartbeat that is late must not cost a member its place."""
+    """One late heartbeat must not remove a member from the group."""
     if _HEARTBEAT not in settings or _SESSION not in settings:
         return []
     heartbeat, session = int(settings[_HEARTBEAT].value or 0), int(settings[_SESSION].value or 0)
@@ -76,14 +76,14 @@ def _impatient(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) 
         warning(
             check_of(group),
             f"{_SESSION} is {session} with a heartbeat every {heartbeat}: a member whose heartbeat is a little late is "
-            "thrown out, and its records are delivered again",
+            "removed from the group, and its records are redelivered",
             set_command(info, group, f"{_SESSION}={3 * heartbeat}"),
         )
     ]
 
 
 async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) -> list[CheckResult]:
-    """The first surprise of everybody: a new group sees nothing of what is there already."""
+    """A common surprise: by default, a new group doesn't receive existing records."""
     reset = settings.get(_RESET)
     if reset is None or reset.value != "latest" or reset.source == "group":
         return []
@@ -98,8 +98,8 @@ async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigE
     return [
         warning(
             check_of(group),
-            f"it has read nothing yet, and {_RESET} is latest: it will begin at the end, records that are there "
-            "already never come",
+            f"it has read nothing yet, and {_RESET} is latest: it will start at the end and never receive "
+            "existing records",
             set_command(info, group, f"{_RESET}=earliest"),
         )
     ]
@@ -116,7 +116,7 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
     return [
         problem(
             check_of(group),
-            f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which isn't there, or which "
+            f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which doesn't exist, or which "
             "this user may not see",
             f"kafka-topics.sh --bootstrap-server {info.server} --create --topic {topic}",
         )

@@ -9,6 +9,6 @@ _CHECK = "installation"
 
 
 def installation() -> list[CheckResult]:
-    """Nothing where it is: that is no news of the cluster."""
+    """No result if they are used, because that doesn't concern the cluster."""
     slow = why_slow()
     return [warning(_CHECK, f"{slow}; {advice()}", mend())] if slow else []

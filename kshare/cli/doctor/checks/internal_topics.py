@@ -1,7 +1,7 @@
 """Checks the internal topics that store share group state and group metadata.
 
-Without `__share_group_state` no record is ever handed out, and its default of three replicas is the usual reason why a
-small cluster never gets one.
+Without `__share_group_state` no record is ever delivered. Its default of three replicas is the usual reason for that in
+a small cluster.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class _Internal:
     name: str
     holds: str
     replicas: str
-    """The brokers' setting that says how many there shall be."""
+    """The broker setting for the number of replicas."""
     least: str | None
-    """The one that says how many must be in sync."""
+    """The broker setting for how many must be in sync."""
 
 
 _INTERNAL = (
@@ -39,7 +39,7 @@ _INTERNAL = (
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
     ),
-    _Internal("__consumer_offsets", "which groups there are", "offsets.topic.replication.factor", None),
+    _Internal("__consumer_offsets", "which groups exist", "offsets.topic.replication.factor", None),
 )
 
 
@@ -58,7 +58,7 @@ async def internal_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 
 async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
-    """Brokers make it when the first group needs it, if they can."""
+    """Brokers create it when the first group needs it, if they can."""
     names = [one.replicas, *([one.least] if one.least else [])]
     settings = await info.broker_settings(*names)
     replicas, brokers = _number(settings.get(one.replicas)), len(info.nodes)
@@ -66,8 +66,8 @@ async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
         return [
             problem(
                 _CHECK,
-                f"{one.name}, which holds {one.holds}, doesn't exist, and can't be made: it shall have {replicas} "
-                f"replicas, and there {'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}",
+                f"{one.name}, which holds {one.holds}, doesn't exist and can't be created: it needs {replicas} "
+                f"replicas, but there {'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}",
                 "# in server.properties of every broker; then restart it",
                 f"{one.replicas}={brokers}",
                 *([f"{one.least}={max(1, brokers - 1)}"] if one.least else []),
@@ -78,12 +78,12 @@ async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
         return [
             problem(
                 _CHECK,
-                f"{one.name} shall have {replicas} replicas with {least} of them in sync: nothing can be written to it",
+                f"{one.name} will have {replicas} replicas, but {least} must be in sync: nothing can be written to it",
                 "# in server.properties of every broker; then restart it",
                 f"{one.least}={max(1, replicas - 1)}",
             )
         ]
-    return [ok(_CHECK, f"{one.name} will be made when the first group needs it")]
+    return [ok(_CHECK, f"{one.name} will be created when the first group needs it")]
 
 
 async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTopic) -> list[CheckResult]:
@@ -95,7 +95,7 @@ async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTo
             warning(
                 _CHECK,
                 f"{one.name}: {_count(lacking, topic.partitions)} lack replicas on {_brokers(_absent(lacking))}: "
-                "start or mend them",
+                "start or repair them",
             )
         )
     replicas = min((len(row.replica_nodes) for row in topic.partitions), default=0)
@@ -104,7 +104,7 @@ async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTo
             warning(
                 _CHECK,
                 f"{one.name} has one replica in a cluster of {len(info.nodes)}: while its broker is down, groups "
-                "stand still, and if its disk is lost nobody knows " + one.holds,
+                "make no progress, and if its disk is lost, it is unknown " + one.holds,
                 f"kafka-reassign-partitions.sh --bootstrap-server {info.server} --execute "
                 "--reassignment-json-file PLAN.json  # a plan with more replicas",
             )
@@ -122,7 +122,7 @@ def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -
     return [
         problem(
             _CHECK,
-            f"{one.name}: {_count(dead, rows)} have no leader, groups whose state is there stand still: start "
+            f"{one.name}: {_count(dead, rows)} have no leader; groups with state there make no progress: start "
             f"{_brokers(brokers)}",
         )
     ]
@@ -141,7 +141,11 @@ def _not_writable(
         f"--add-config {_MIN_ISR}={max(1, min(len(row.replica_nodes) for row in short) - 1)}"
     )
     if hopeless:
-        return [problem(_CHECK, f"{text}, and never will have so many: nothing can be written", command)]
+        return [
+            problem(
+                _CHECK, f"{text}, and don't have so many replicas at all: nothing can be written", command
+            )
+        ]
     return [problem(_CHECK, f"{text}: nothing can be written; start {_brokers(_absent(short))}")]
 
 

@@ -19,7 +19,7 @@ _BOOTSTRAP, _LISTENERS = "bootstrap", "listeners"
 
 
 async def bootstrap(settings: NetSettings) -> AsyncIterator[CheckResult]:
-    """Each address that we were given, on its own."""
+    """Check each bootstrap address separately."""
     for address in settings.bootstrap:
         shown = format_address(address)
         try:
@@ -35,12 +35,12 @@ async def bootstrap(settings: NetSettings) -> AsyncIterator[CheckResult]:
 
 
 async def listeners(info: ClusterInfo) -> AsyncIterator[CheckResult]:
-    """The addresses that brokers give to clients."""
+    """Check the addresses that brokers advertise."""
     for node, reason in info.unreachable.items():
         where = info.nodes[node]
         yield problem(
             _LISTENERS,
-            f"broker {node} tells clients to come to {format_address(where)}, and from here that fails: {reason}",
+            f"broker {node} advertises {format_address(where)}, which can't be reached from here: {reason}",
             f"# in server.properties of broker {node}, with a host name that clients can reach; then restart it",
             f"advertised.listeners=PLAINTEXT://HOST:{where[1]}",
         )
@@ -55,8 +55,8 @@ async def listeners(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         count = len(info.connections)
         yield ok(
             _LISTENERS,
-            f"{'the broker answers' if count == 1 else f'all {count} brokers answer'} "
-            "where clients are sent to",
+            f"{'the broker answers at its' if count == 1 else f'all {count} brokers answer at their'} "
+            "advertised address",
         )
 
 
@@ -68,9 +68,9 @@ def _shared(info: ClusterInfo) -> list[CheckResult]:
     return [
         problem(
             _LISTENERS,
-            f"brokers {', '.join(map(str, nodes))} all send clients to {format_address(address)}: a client that means "
-            "one of them reaches any",
-            "# in server.properties of each broker, an address that leads to it alone; then restart it",
+            f"brokers {', '.join(map(str, nodes))} all advertise {format_address(address)}: a client that connects to "
+            "one of them may reach another",
+            "# in server.properties of each broker, an address of its own; then restart it",
             f"advertised.listeners=PLAINTEXT://HOST:{address[1]}",
         )
         for address, nodes in by_address.items()
@@ -79,14 +79,14 @@ def _shared(info: ClusterInfo) -> list[CheckResult]:
 
 
 def _private(info: ClusterInfo) -> list[CheckResult]:
-    """An address that every client takes for its own machine."""
+    """A loopback address, which every client takes for its own machine."""
     given = [host for host, _ in info.pool.settings.bootstrap]
     if all(map(_is_loopback, given)):
         return []
     return [
         problem(
             _LISTENERS,
-            f"broker {node} sends clients to {format_address(address)}, which each takes for its own machine",
+            f"broker {node} advertises {format_address(address)}, which every client takes for its own machine",
             f"# in server.properties of broker {node}; then restart it",
             f"advertised.listeners=PLAINTEXT://{given[0]}:{address[1]}",
         )

@@ -17,14 +17,14 @@ _CHECK = "rights"
 _UNSAID = -(2**31)
 _BITS = {"Read": 3, "Describe": 8}
 _OF_MISSING_GROUPS_TOO = 5
-"""In later versions of the request a group that doesn't exist yet is an error."""
+"""Later versions of the request return an error for a group that doesn't exist yet."""
 
 
 async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
-    """What members need of their group and topics. Read implies Describe."""
+    """Check the permissions that members need. Read implies Describe."""
     if not info.groups and not info.topics:
         yield unknown(
-            _CHECK, "name a group and its topics, and it is checked whether this user may consume them"
+            _CHECK, "not checked: name a group and its topics to see whether this user may consume them"
         )
         return
     for group in info.groups:
@@ -53,7 +53,7 @@ def _judge(info: ClusterInfo, resource: ResourceKind, name: str, allowed: int | 
 
 
 async def _on_group(info: ClusterInfo, group: str) -> int | None:
-    """A set of bits; None where the brokers don't ask anybody."""
+    """The permissions, as a set of bits; None if the brokers have no access rules."""
     found = await info.pool.ask(None, FindCoordinatorRequest(coordinator_keys=[group]))
     coordinator = found.coordinators[0]
     if coordinator.error_code:

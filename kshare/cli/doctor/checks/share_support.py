@@ -15,7 +15,7 @@ _NEEDED = (ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeReques
 _RENEWING = 2
 _METADATA, _METADATA_OF_4_2 = "metadata.version", 29
 # The code of 4.1.2 and 4.2.0 completes a request's future while it holds a share-partition's lock; since 4.2.1 and
-# 4.3.0 it lets go of the lock before.
+# 4.3.0 it releases the lock before.
 _DEADLOCK = (
     "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
     "while others fetch), after which a broker answers nothing until it is restarted; upgrade to 4.2.1 or newer"
@@ -23,7 +23,7 @@ _DEADLOCK = (
 
 
 async def known(info: ClusterInfo) -> AsyncIterator[CheckResult]:
-    """Every broker must know the requests, or partitions that it leads can't be read."""
+    """Every broker must support the requests, or partitions that it leads can't be consumed."""
     versions: dict[int, int] = {}
     for node, connection in info.connections.items():
         missing = [one.NAME.removesuffix("Request") for one in _NEEDED if not connection.supports(one)]
@@ -38,13 +38,13 @@ async def known(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     if old and len(old) < len(versions):
         yield warning(
             _CHECK,
-            f"brokers {', '.join(old)} are older than the others: leases of records that they lead can't be renewed. "
+            f"brokers {', '.join(old)} are older than the others: they can't renew locks of records that they lead. "
             f"They run Kafka 4.1, and {_DEADLOCK}",
         )
     elif old:
         yield warning(_CHECK, f"{_brokers(old)} Kafka 4.1: {_DEADLOCK}")
     if doubtful := [str(node) for node in versions if _runs_4_2(info.connections[node])]:
-        yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, of which release isn't told: {_DEADLOCK}")
+        yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, exact release unknown: {_DEADLOCK}")
 
 
 def _runs_4_2(connection: Connection) -> bool:
@@ -64,7 +64,7 @@ async def switched_on(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         elif possible >= 1:
             yield problem(
                 _CHECK,
-                f"{FEATURE} is 0: share groups are switched off, as they are in Kafka 4.1 unless asked for",
+                f"{FEATURE} is 0: share groups are disabled, which is the default in Kafka 4.1",
                 f"kafka-features.sh --bootstrap-server {info.server} upgrade --feature {FEATURE}=1",
             )
         else:

@@ -1,1 +1,1 @@
-"""Dissected messages on the screen."""
+"""Shows dissected messages."""

@@ -1,7 +1,7 @@
 """Decodes records of Kafka's internal topics, such as ShareSnapshot and ShareUpdate.
 
-Decides which records those are: a key that reads as one of their keys, to its last byte, and a value that reads as
-well, or a tombstone. Anybody else's records are left as they are.
+A record counts as one of them if its key decodes completely, and its value decodes too or is a tombstone. Other records
+are left as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kshare.dissect.table import message
 
 
 def explain_records(reading: Dissection) -> None:
-    """Hangs readings on the spans of keys and values, as if they had been packed there."""
+    """Attach decoded keys and values to their spans, in the same way as unpacked records."""
     waiting = [reading.root]
     for span in waiting:
         if span.kind == "record":
@@ -39,7 +39,7 @@ def _explain(record: ByteSpan) -> None:
 
 
 def _content(record: ByteSpan, name: str) -> ByteSpan | None:
-    """The bytes themselves, without their length; None for null and for nothing."""
+    """The bytes without their length; None if null or absent."""
     for part in record.parts:
         if part.name == name and part.kind == "bytes":
             return next((inner for inner in part.parts if inner.kind == "bytes"), None)
@@ -55,7 +55,7 @@ def _hang(span: ByteSpan, inner: Dissection) -> None:
 
 @cache
 def _keys() -> dict[int, str]:
-    """Types of records → the messages of their keys."""
+    """Record types, and the messages of their keys."""
     keys = {}
     for name in index.MODULES:
         if name.endswith("Key") and (number := message(name).api_key) is not None:

@@ -1,6 +1,6 @@
 """Masks credentials before anything else reads them.
 
-Decides which fields hold secrets. A message that carries some and breaks is hidden from the break on.
+If a message that has such fields is broken, everything after the break is masked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _NOTE = "masked: it may hold a password"
 
 
 def holds_secrets(api_key: int) -> bool:
-    """Whether requests or responses of this API may."""
+    """Whether requests or responses of this API may contain credentials."""
     return bool(_SECRETS.keys() & {index.REQUESTS.get(api_key), index.RESPONSES.get(api_key)})
 
 
 def mask(dissection: Dissection, data: bytearray) -> None:
-    """`data` is what was dissected: values that are slices of it change along."""
+    """Overwrite credentials in `data`, from which the dissection was made. Values that are slices of it change too."""
     secrets = _SECRETS.get(dissection.message, set())
     for span in dissection.spans if secrets else ():
         if (span.name in secrets and span.kind == "bytes") or span.kind == "unread":

@@ -7,7 +7,7 @@ from kshare.cli.terminal.suggestion import did_you_mean
 
 
 def api_names(incomplete: str) -> list[str]:
-    """For completion in the shell."""
+    """Shell completion."""
     from kshare.dissect.fields import index
 
     names = (name.removesuffix("Request") for name in index.REQUESTS.values())
@@ -15,7 +15,7 @@ def api_names(incomplete: str) -> list[str]:
 
 
 def api_key(text: str) -> int:
-    """An API by number or name, of the request or without it: `78`, `ShareFetch`, `ShareFetchRequest`."""
+    """The key of an API, given as `78`, `ShareFetch`, `ShareFetchRequest` or `ShareFetchResponse`."""
     from kshare.dissect.fields import index
 
     if text.isdecimal() and int(text) in index.REQUESTS:

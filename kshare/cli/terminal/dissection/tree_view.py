@@ -1,6 +1,6 @@
 """The tree view: one line per field, with its byte range, value and meaning.
 
-Decides which spans say something by themselves: lengths, counts and empty tags are left to the hex view.
+Lengths, counts and empty tags are left out; the hex view shows them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RANGE_WIDTH = 11
 
 @dataclass(frozen=True, slots=True)
 class _OffsetBase:
-    """Where a span's offsets count from: the input, or what compressed bytes unpacked to."""
+    """What a span's offsets are relative to: the input, or unpacked bytes."""
 
     start: int
     width: int
@@ -49,7 +49,7 @@ def _lines(span: ByteSpan, depth: int, place: _OffsetBase) -> Iterator[tuple[int
     for part in span.parts:
         if part.kind in _FRAMING and not part.problem:
             continue
-        if part.path == span.path and not part.parts:  # the content of a string: its line is there already
+        if part.path == span.path and not part.parts:  # the content of a string, which already has a line
             yield from _inner_lines(part, depth, place)
             continue
         yield from _lines(part, depth, place)
@@ -60,7 +60,7 @@ def _lines(span: ByteSpan, depth: int, place: _OffsetBase) -> Iterator[tuple[int
 def _inner_lines(
     span: ByteSpan, depth: int, place: _OffsetBase
 ) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
-    """What was unpacked, or was read out of a record's key or value."""
+    """Lines of unpacked records, or of a record's decoded key or value."""
     if span.inflated is None:
         return
     is_stored_plain = span.kind == "bytes"
@@ -91,7 +91,7 @@ def _draw(screen: Screen, span: ByteSpan, depth: int, place: _OffsetBase) -> Non
 
 
 def _content(span: ByteSpan) -> ByteSpan:
-    """Strings and bytes with a length: the part that is not the length."""
+    """Of strings and bytes, the part without the length."""
     for part in span.parts:
         if part.path == span.path and not part.parts:
             return part

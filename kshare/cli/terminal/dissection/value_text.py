@@ -28,7 +28,7 @@ def style_of(span: ByteSpan) -> str:
 
 
 def value_text(span: ByteSpan) -> str:
-    """On one line. Bytes are text if they read as text, else hex, and only their beginning if they are many."""
+    """The value on one line. Bytes are shown as text if they are printable, otherwise as hex, shortened if long."""
     value = span.value
     if isinstance(value, memoryview):
         return _bytes_text(value)
@@ -38,7 +38,7 @@ def value_text(span: ByteSpan) -> str:
 
 
 def note_or_problem(span: ByteSpan) -> str:
-    """The note or the problem, whichever there is."""
+    """The problem, or else the note."""
     return span.problem or span.note
 
 

@@ -1,1 +1,1 @@
-"""Kafka traffic on the screen, whether a proxy saw it or a capture holds it."""
+"""Shows Kafka traffic, from a proxy or from a capture."""

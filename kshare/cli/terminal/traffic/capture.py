@@ -1,6 +1,6 @@
-"""A network capture on the screen: packets → connections → exchanges → lines.
+"""Shows a network capture: packets → connections → exchanges → lines.
 
-Decides what is said at the end of what a capture lacks, and what in it isn't Kafka.
+Notes at the end say what is missing in the capture, and what in it isn't Kafka.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: Tra
 
 
 class CapturedTraffic:
-    """All of a capture. Memory is taken by what is under way, not by what was."""
+    """The traffic of a capture. Keeps only open connections in memory."""
 
     def __init__(self, view: TrafficView, ports: list[int]) -> None:
         self.packets = 0
@@ -126,16 +126,16 @@ class CapturedTraffic:
         }
 
     def _notes(self) -> Iterator[str]:
-        """What somebody who misses something should know."""
+        """Why traffic may be missing in the output."""
         for reason, count in self._unread.items():
             yield f"{counted_large(count, 'packet')} could not be read: {reason}"
         kinds = self._kinds
         if count := kinds[ConnectionKind.ENCRYPTED]:
             encrypted = counted_large(count, "connection")
-            yield f"{encrypted} encrypted (TLS): nothing of it can be read; kshare trace can do TLS"
+            yield f"{encrypted} encrypted (TLS) and not shown; kshare trace supports TLS to the cluster"
         if count := kinds[ConnectionKind.FOREIGN] + kinds[ConnectionKind.UNCLEAR]:
-            yield f"{counted_large(count, 'connection')} without anything of Kafka's"
+            yield f"{counted_large(count, 'connection')} without Kafka traffic"
         if self._lost_bytes:
-            yield f"{self._lost_bytes:,} bytes are missing in the capture: what they belong to isn't shown"
+            yield f"{self._lost_bytes:,} bytes are missing in the capture: their exchanges aren't shown"
         if self._unanswered:
-            yield f"{counted_large(self._unanswered, 'request')} had no answer yet when the capture ended"
+            yield f"{counted_large(self._unanswered, 'request')} had no response yet when the capture ended"

@@ -1,7 +1,7 @@
-"""One captured connection: finds out which side is the client, and whether it speaks Kafka.
+"""Decodes one captured connection: finds out which side is the client, and whether it is a Kafka connection.
 
-Decides who asks if the capture began too late to show it: the side that is seen to ask; failing that, addresses tell.
-Shows nothing.
+If the capture doesn't contain its beginning, the client is the side whose bytes look like a request; otherwise known
+servers and port numbers decide.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kshare.traffic import Connection, Exchange, ExchangeDecoder
 from kshare.traffic.client_side import begins_with_request, is_tls
 
 _MOST_WAITING = 64
-"""Events that are kept until it is clear who the client is."""
+"""The most events that are kept until the client is known."""
 _FIRST_FREE_PORT = 32_768
-"""From here on systems choose ports for clients."""
+"""Systems assign ports from here on to clients."""
 
 
 class ConnectionKind(Enum):
@@ -27,7 +27,7 @@ class ConnectionKind(Enum):
 
 
 class KnownServers:
-    """Addresses and ports at which somebody was seen, or is said, to answer."""
+    """Addresses of servers that were seen, and server ports that the user named."""
 
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = ports
@@ -54,7 +54,7 @@ class CapturedExchanges:
         self._conversation: ExchangeDecoder | None = None
 
     def hear(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
-        """The exchanges that this completes."""
+        """Process an event. Returns the exchanges that it completes."""
         if self.kind in (ConnectionKind.ENCRYPTED, ConnectionKind.FOREIGN):
             return []
         if self._conversation is not None:
@@ -67,7 +67,7 @@ class CapturedExchanges:
         return [done for one in events for done in self._say(one)]
 
     def end(self, time: float) -> list[Exchange]:
-        """What was never answered."""
+        """Exchanges without a response."""
         return (
             self._conversation.end(time) if self._conversation and self.kind is ConnectionKind.KAFKA else []
         )
@@ -88,7 +88,7 @@ class CapturedExchanges:
         return int(ports[1] > ports[0])
 
     def _begin(self) -> None:
-        assert self._client is not None, "it is clear"
+        assert self._client is not None, "the client is known"
         names = self._link.name(self._client), self._link.name(1 - self._client)
         self._conversation = ExchangeDecoder(
             Connection(self._link.number, *names), is_joined_late=self._link.opener is None
@@ -97,7 +97,7 @@ class CapturedExchanges:
 
     def _say(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
         talk = self._conversation
-        assert talk is not None, "it was begun"
+        assert talk is not None, "called after _begin"
         is_client = event.side == self._client
         if isinstance(event, MissingBytes):
             (talk.client_lost if is_client else talk.server_lost)(event.time)

@@ -67,7 +67,7 @@ def traffic_options(
 
     for name in errors or ():
         if not error_names(name) and not name.lstrip("-").isdigit():
-            raise typer.BadParameter(f"--error {name}: no such Kafka error; `any` stands for all errors")
+            raise typer.BadParameter(f"--error {name}: not a Kafka error; `any` stands for all errors")
     wanted = Filter(
         tuple(str(api_key(one)) for one in apis or ()),
         tuple(topics or ()),

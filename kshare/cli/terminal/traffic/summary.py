@@ -1,4 +1,4 @@
-"""The end of `kshare trace` and `kshare pcap`: members in sentences, APIs in rows, broken rules with advice."""
+"""The summary of `kshare trace` and `kshare pcap`: members, latencies of APIs, and findings with advice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDEST = 100
 def show_summary(screen: Screen, summary: Summary) -> None:
     screen.line(("", ""))
     if not summary.exchanges:
-        screen.line(("nothing was said", FAINT))
+        screen.line(("no Kafka traffic", FAINT))
         return
     for member in summary.members:
         _show_member(screen, member)
@@ -66,9 +66,9 @@ def summary_form(summary: Summary) -> dict[str, Any]:
 
 def _show_member(screen: Screen, member: MemberTotals) -> None:
     screen.line(
-        (member.client_id or "a client without a name", NAME), (f" of {member.group} ({member.member})", "")
+        (member.client_id or "client without an id", NAME), (f" of {member.group} ({member.member})", "")
     )
-    again = f", {member.redelivered:,} of them not for the first time" if member.redelivered else ""
+    again = f", {member.redelivered:,} of them redelivered" if member.redelivered else ""
     fetches, records = counted_large(member.fetches, "fetch", "es"), counted_large(member.acquired, "record")
     lines = [f"{fetches} acquired {records}{again}"]
     renewals = TYPE_NAMES[RENEW]
@@ -88,7 +88,7 @@ def _show_member(screen: Screen, member: MemberTotals) -> None:
         lines.append(f"{counted_large(member.resets, 'session')} lost")
     if member.next_deadline_s is not None:
         lines.append(
-            f"holds {counted_large(member.held, 'record')}; the first lock runs out in {member.next_deadline_s:.1f} s"
+            f"holds {counted_large(member.held, 'record')}; the first lock expires in {member.next_deadline_s:.1f} s"
         )
     for line in lines:
         _paragraph(screen, line, "  ")
@@ -112,7 +112,7 @@ def _api_row(one: ApiTotals) -> tuple[object, ...]:
 
 def _show_findings(screen: Screen, findings: list[Finding]) -> None:
     if not findings:
-        screen.line(("the linter has nothing to say", FAINT))
+        screen.line(("no linter findings", FAINT))
         return
     by_rule: dict[str, list[Finding]] = {}
     for one in sorted(findings, key=lambda one: (one.level is not Severity.PROTOCOL_ERROR, -one.count)):

@@ -1,6 +1,6 @@
 """Shows traffic for `kshare trace` and `kshare pcap`: lines, trees, JSON, and linter findings.
 
-Whoever shows something here says when it is to leave, by `flush`. Credentials never show, whatever is asked for.
+Output is buffered: callers must call `flush`. Credentials are never shown, whatever the options.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DATE = len("2026-11-21 ")
 
 @dataclass(frozen=True, slots=True)
 class TrafficOptions:
-    """What is wanted."""
+    """What to show, and how."""
 
     filter: Filter = field(default_factory=Filter)
     is_json: bool = False
@@ -58,11 +58,11 @@ class TrafficView:
         self._screen = screen
         self._show = show
         self._unnamed: Counter[bytes] = Counter()
-        """Exchanges that weren't shown as their topics' names weren't known, by topic."""
+        """By topic id: how many exchanges weren't shown because the topic's name wasn't known."""
         self._names: Names | None = None
 
     def begin(self, listen: str, cluster: str) -> None:
-        """Says where clients are to connect to."""
+        """Show the address that clients must connect to."""
         if self._show.is_json:
             self._json({"type": "listening", "address": listen, "cluster": cluster})
         else:
@@ -89,7 +89,7 @@ class TrafficView:
             self._names = analyzed.names
 
     def flush(self) -> None:
-        """All that was shown so far is sent to whoever watches."""
+        """Flush the output."""
         self._screen.done()
 
     def findings(self, findings: Iterable[Finding]) -> None:
@@ -100,7 +100,7 @@ class TrafficView:
                 self._line(*_finding_parts(one))
 
     def note(self, text: str) -> None:
-        """Something that is no traffic."""
+        """Show a message that isn't traffic."""
         if self._show.is_json:
             self._json({"type": "note", "text": text})
         else:
@@ -108,7 +108,7 @@ class TrafficView:
         self._screen.done()
 
     def unnamed(self) -> None:
-        """Says what `--topic` may have left out: exchanges that name a topic by its id alone."""
+        """Show what `--topic` may have left out: exchanges that identify a topic only by its id."""
         if self._names is None:
             return
         wanted = self._show.filter.topics
@@ -117,9 +117,9 @@ class TrafficView:
             name, uuid = mentioned[topic_id], uuid_text(topic_id)
             exchanges = counted_large(count, "exchange")
             if name is None:
-                text = f"{exchanges} of topic id {uuid} not shown: nothing that was seen says its name"
+                text = f"{exchanges} of topic id {uuid} not shown: its name doesn't occur in the traffic"
             elif name in wanted:
-                text = f"{exchanges} of {name} not shown: they came before its name was said"
+                text = f"{exchanges} of {name} not shown: they came before its name was known"
             else:
                 continue
             self.note(f"{text}; --topic {uuid} shows them")
@@ -156,7 +156,7 @@ class TrafficView:
         self._json(form)
 
     def _line(self, *parts: Part) -> None:
-        """What a terminal is too narrow for goes on below."""
+        """Print a line, wrapped if the terminal is too narrow."""
         if self._screen.is_plain:
             self._screen.line(*parts)
             return
@@ -168,7 +168,7 @@ class TrafficView:
 
 
 def _readings(exchange: Exchange) -> dict[str, Dissection]:
-    """`request` and `response`, as far as there are schemas for them; without secrets."""
+    """The dissected `request` and `response`, if their schemas are known, with credentials masked."""
     found: dict[str, Dissection] = {}
     if exchange.request is None:
         return found
@@ -202,7 +202,7 @@ def _finding_parts(finding: Finding) -> list[Part]:
 
 
 def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
-    """Lines that begin between parts, never in one; the first may be as long as it likes."""
+    """Wrap between parts, never inside one, even if a part is wider than the line."""
     line: list[Part] = []
     used = 0
     for is_gap, group in groupby(parts, lambda part: part[0] == _BETWEEN[0]):
@@ -217,5 +217,5 @@ def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
 
 
 def _clock(time: float) -> str:
-    """The time of day here, to the millisecond."""
+    """The local time of day, with milliseconds."""
     return datetime.fromtimestamp(time).isoformat(" ", "milliseconds")[_DATE:]

@@ -95,12 +95,12 @@ def test_a_group_that_is_well(broker: Broker, run: Kshare) -> None:
     settle(broker, *range(10), most=10)
     out = run("doctor", "--group", GROUP).out
     assert f"ok       group {GROUP}: no configuration problems\n" in out
-    assert f"ok       group {GROUP}: 0 members, 0 records to settle, nothing stands still\n" in out
+    assert f"ok       group {GROUP}: 0 members, 0 records to settle, no stalled partitions\n" in out
 
 
 def test_a_group_that_is_not_there_has_no_health(broker: Broker, run: Kshare) -> None:
     assert (
-        f"ok       group {GROUP}: health not checked: there is no such group yet\n"
+        f"ok       group {GROUP}: health not checked: the group doesn't exist yet\n"
         in run("doctor", "--group", GROUP).out
     )
 
