@@ -96,7 +96,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
     ("options", "message"),
     [
         ({"security.protocol": "TLS"}, "security.protocol: must be one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
-        ({"security.protocol": "SASL_SSL"}, 'needs to know how: add sasl_mechanism="PLAIN"'),
+        ({"security.protocol": "SASL_SSL"}, 'needs a SASL mechanism: add sasl_mechanism="PLAIN"'),
         (
             {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
             "SSL doesn't use SASL, yet sasl.mechanism is given: write SASL_SSL",
