@@ -57,7 +57,7 @@ _TRANSIENT = RETRIABLE | {
     ErrorCode.GROUP_MAX_SIZE_REACHED,
     ErrorCode.BROKER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.UNKNOWN_SERVER_ERROR,  # a fault inside the coordinator says nothing of us
+    ErrorCode.UNKNOWN_SERVER_ERROR,  # an internal error of the coordinator
 }
 
 
