@@ -74,7 +74,7 @@ class _Sequences:
 
 
 class LogWriter:
-    """Appends records. Missing topics are created if the brokers do that for producers (`auto.create.topics.enable`)."""
+    """Appends records. Missing topics are created if brokers do that for producers (`auto.create.topics.enable`)."""
 
     def __init__(self, router: Router, compression: Compression = Compression.NONE) -> None:
         self._router = router

@@ -98,7 +98,7 @@ def test_batches_that_contradict_each_other_fail_the_task() -> None:
             read(Cursor([(0, 14, 1)]), fetch((0, 4), (5, 9), (10, 14), moved=moved))
     cursor = Cursor([(0, 14, 1)])
     read(cursor, fetch((0, 4), (5, 9)))
-    with pytest.raises(CorruptBatchError, match="one before it went to 9"):
+    with pytest.raises(CorruptBatchError, match="an earlier one ended at 9"):
         read(cursor, fetch((10, 14), moved={10: 8}))
 
 
