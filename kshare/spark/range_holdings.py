@@ -150,7 +150,7 @@ class RangeHoldings:
         )
         if live:
             self._kept[partition] = live
-        # A lease of redelivered records may lie within an older one, so only the running maximum of last offsets ascends.
+        # A lease of redelivered records may lie within an older one, so only the running maximum of the ends ascends.
         reach = list(accumulate((lease.last for lease in live), max))
         for span in spans:
             at = bisect_left(reach, span.first)

@@ -309,7 +309,7 @@ class RangeMember:
             await self._refresh_group_offsets()
 
     async def _refresh_group_offsets(self) -> None:
-        """Request the group's offsets. Errors are only logged: a query works without the right to describe its group."""
+        """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""
         # Taken before the request: the response doesn't cover what becomes owed meanwhile.
         owed = self._custody.owed_spans()
         try:
