@@ -123,7 +123,7 @@ class Cluster:
         """End every node, whatever state it is in. The folder is kept, for its logs."""
         if self in running.clusters:
             running.clusters.remove(self)
-        # Stopping cleanly, each of several brokers would wait long for the others; and one broker's data isn't kept anyway.
+        # Killed, because several brokers that stop cleanly wait long for each other, and no data is kept anyway.
         for node in self.nodes:
             node.kill()
 
