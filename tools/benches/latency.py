@@ -1,8 +1,8 @@
 """Measures latency at a constant 200 records per second, and the cost of an idle consumer. All with defaults.
 
 In hand: from the producer's call until the consumer has the record. Acknowledged: from there until the client knows
-that the broker has confirmed the acknowledgement. Both clients have a commit that waits for this. They are measured without
-it, and with a commit after everything that they receive. Idle: the CPU time of the whole process.
+that the broker has confirmed the acknowledgement. Both clients have a commit that waits for this. They are measured
+without it, and with a commit after everything that they receive. Idle: the CPU time of the whole process.
 """
 
 from __future__ import annotations
