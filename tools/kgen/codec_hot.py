@@ -1,7 +1,7 @@
-"""Generates compiled modules: C code, from the same Python source, decodes the messages that a share consumer uses most.
+"""Generates compiled modules: the messages that a share consumer uses most, decoded in C from the same Python source.
 
-A nested struct of such a module is filled number by number (`_fill_…`). The `.pxd` file of the module turns it into a C
-struct. Without compilation, the same functions run in the interpreter. Only arrays of rows have two readers: in C,
+A nested struct of such a module is filled number by number (`_fill_…`). The `.pxd` file of the module turns it into
+a C struct. Without compilation, the same functions run in the interpreter. Only arrays of rows have two readers: in C,
 reading number by number is fastest; in the interpreter, one `struct` call per element is.
 """
 

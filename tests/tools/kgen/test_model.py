@@ -61,7 +61,7 @@ def test_a_good_schema_is_read() -> None:
         ("colour", "red", "$.colour: the format doesn't have this key"),
         ("fields", {}, "$.fields: must be a list of fields"),
         ("fields/0/name", None, "$.fields[0].name: must be a non-empty string"),
-        ("fields/0/name", "Two words", "$.fields[0].name: 'Two words' must be made of letters and digits"),
+        ("fields/0/name", "Two words", "$.fields[0].name: 'Two words' must consist of letters and digits"),
         ("fields/1/name", "Count", "$.fields[1].name: Count is defined twice"),
         (
             "fields/0/type",
