@@ -145,7 +145,7 @@ def _host_check(value: Any, _: Given) -> dict[str, Any]:
 
 def _verification(value: Any, _: Given) -> dict[str, Any]:
     if not _is_true(value):
-        raise ConfigError("certificates are always checked; give tls=<an ssl.SSLContext> if you must")
+        raise ConfigError("certificates are always checked; to prevent that, write tls=<an ssl.SSLContext>")
     return {}
 
 
@@ -235,9 +235,9 @@ NOT_OURS: dict[str, str] = {
     "ssl.keystore.password": "write key_password=<the key's password>, and cert_file=<a PEM file>",
     "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop",
     "default.api.timeout.ms": "write request_timeout=<seconds>",
-    "statistics.interval.ms": "leave it out: give an observer, see kshare.metrics",
-    "metric.reporters": "leave it out: give an observer, see kshare.metrics",
-    "interceptor.classes": "leave it out: give an observer",
+    "statistics.interval.ms": "leave it out: write observer=<a function>, see kshare.metrics",
+    "metric.reporters": "leave it out: write observer=<a function>, see kshare.metrics",
+    "interceptor.classes": "leave it out: write observer=<a function>",
     "debug": 'leave it out: set the level of the loggers "kshare.client" and "kshare.net"',
     "allow.auto.create.topics": "consumers never create topics: leave it out",
     "metadata.max.age.ms": _OURS_TO_DO,

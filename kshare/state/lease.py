@@ -57,7 +57,7 @@ class UndecidedCounter:
         self._notify = notify
 
     def notify_at(self, undecided: int) -> None:
-        """Call back at the next decision that leaves at most so many undecided; the highest number counts."""
+        """Call back at the next decision after which at most this many are undecided. The highest number counts."""
         if undecided > self._notify_at:
             self._notify_at = undecided
 
@@ -122,7 +122,7 @@ class Lease:
         self._counter.add(last - first + 1)
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy(self, "the locks behind it belong to one consumer's session")
+        refuse_copy(self, "its locks belong to one consumer's session")
 
     def __repr__(self) -> str:
         return f"Lease({self.partition[1]}: {self.first}..{self.last}, held {self.undecided})"
