@@ -105,7 +105,7 @@ class Router:
         async def step(deadline: float) -> tuple[int, ResponseT]:
             node = await self._coordinator(group, deadline)
             if is_repeatable and self._pool.has_alternatives:
-                deadline -= _until(deadline) / 2  # leaves time to find another coordinator if this one doesn't respond
+                deadline -= _until(deadline) / 2  # leaves time to find another if this one doesn't respond
             return node, await self.ask(node, request, errors_of, deadline, is_repeatable=is_repeatable)
 
         return await self.retry(step)

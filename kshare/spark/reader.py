@@ -147,7 +147,9 @@ class _PartitionReader:
     def _on_out_of_range(self) -> None:
         log_start, end = (self._log_offset(which) for which in (EARLIEST, LATEST))
         if log_start > self.cursor.offset:
-            self._lose(log_start, f"the log now begins at {log_start}: retention or DeleteRecords removed them")
+            self._lose(
+                log_start, f"the log now begins at {log_start}: retention or DeleteRecords removed them"
+            )
         else:
             self._lose(None, f"the log ends at {end}: the new leader didn't have them")
 

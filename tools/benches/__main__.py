@@ -71,7 +71,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help=f"write the figures to {report.DATA} there, such as docs, and generate {report.PAGE} from it",
     )
     parser.add_argument(
-        "--rounds", type=_positive, metavar="N", help="rounds to take the median of; the default depends on the member"
+        "--rounds",
+        type=_positive,
+        metavar="N",
+        help="rounds to take the median of; the default depends on the member",
     )
     broker = parser.add_argument_group(f"for {', '.join(STUDIES)}")
     broker.add_argument("--records", type=_positive, metavar="N", help="how many records")

@@ -22,7 +22,8 @@ def emit(messages: Iterable[Message], codes: Path) -> dict[str, str]:
     messages = list(messages)
     files = {f"{module_name(message.name)}.py": emit_message(message) for message in messages}
     files["__init__.py"] = (
-        HEADER.format(file="*.json") + '"""Tables of the schemas, from which the dissector builds layouts."""\n'
+        HEADER.format(file="*.json")
+        + '"""Tables of the schemas, from which the dissector builds layouts."""\n'
     )
     files["index.py"] = emit_index(messages)
     files["codes.py"] = emit_codes(json.loads(codes.read_text(encoding="utf-8")))

@@ -30,9 +30,7 @@ _REPORTED = "left_out_by_quick"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick", action="store_true", help="leave out tests that need a JVM or take seconds"
-    )
+    parser.addoption("--quick", action="store_true", help="leave out tests that need a JVM or take seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
