@@ -77,7 +77,7 @@ _LATE = {
 }
 
 
-if not TYPE_CHECKING:  # else any name would pass for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
@@ -90,5 +90,5 @@ if not TYPE_CHECKING:  # else any name would pass for one of ours
 
 
 def __dir__() -> list[str]:
-    """With what hasn't been loaded yet."""
+    """Includes the names that haven't been loaded yet."""
     return sorted({*globals(), *__all__, "__version__"})

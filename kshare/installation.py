@@ -44,14 +44,14 @@ def is_compiled() -> bool:
 
 
 def why_slow() -> str:
-    """Empty where it isn't. Switched off, nobody asks what is compiled."""
+    """Why reading is slow; empty if it isn't. With the fast paths switched off, it doesn't matter what is compiled."""
     if not fast.IS_ON:
         return SWITCHED_OFF
     return "" if is_compiled() else SLOW
 
 
 def advice() -> str:
-    """What to do if no compiled module is used, before running `mend`."""
+    """What to do if no compiled module is used, before running the command that `mend` returns."""
     if not fast.IS_ON:
         return "unless you are debugging, unset it"
     python = ".".join(platform.python_version_tuple()[:2])
@@ -61,7 +61,7 @@ def advice() -> str:
 
 
 def mend() -> str:
-    """The command for that: reinstalls kshare from where it was installed, or from the package index."""
+    """The command that reinstalls kshare from where it was installed, or from the package index."""
     if not fast.IS_ON:
         return f"unset {fast.SWITCH}"
     folder, is_editable = _source()

@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 INTERVAL_S = 10.0
 MAX_KEYS = 1000
-"""Kinds that are counted one by one. Whatever is beyond shares one sum, so that memory stays bounded."""
+"""The maximum number of kinds that are counted separately. Further ones share one sum, so memory stays bounded."""
 
 
 class SummaryKey(NamedTuple):
-    """What has a line of its own."""
+    """A kind of event, which is logged in separate lines."""
 
     level: int
     cause: str
     place: str | None = None
-    """A partition as orders[0]; None for what concerns no records."""
+    """A partition, as orders[0]; None if the event doesn't concern records."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Sum:
             self.last = last if self.last is None else max(self.last, last)
 
     def take(self, key: SummaryKey, now: float) -> str:
-        """Its line; counting begins anew."""
+        """The text of its log line. Resets the counts."""
         text = _event_text(key, self) if key.place is None else _records_text(key, self)
         self.logged_at, self.count, self.first, self.last = now, 0, None, None
         return text
@@ -110,7 +110,7 @@ class Summaries:
 
 
 class SummaryLog:
-    """Every line names the `group`, if there is one."""
+    """Logs to `logger`. Every line starts with the `group`, if one is given."""
 
     def __init__(
         self, logger: logging.Logger, group: str = "", clock: Callable[[], float] = time.monotonic
@@ -119,7 +119,7 @@ class SummaryLog:
         self._prefix = f"group {group}: " if group else ""
         self._clock = clock
         self._summaries = Summaries()
-        # Records of `kshare.sync` are read in the user's thread.
+        # Records of `kshare.sync` are deserialized in the user's thread, which may log, too.
         self._lock = Lock()
 
     def records(

@@ -1,7 +1,7 @@
-"""Makes a bare checkout able to run its tests: a virtual environment, our own package in it, the Kafka jars, and
+"""Prepares a fresh checkout for running its tests: installs a virtual environment with kshare, the Kafka jars, and
 PySpark's older releases.
 
-Needs nothing but the standard library. Decides when an environment is out of date; never touches one that isn't ours.
+Needs only the standard library. Decides when an environment is out of date. Never changes any other environment.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class BootstrapError(RuntimeError):
 
 
 def prepare() -> Path:
-    """Make or refresh the environment, fetch the jars and PySpark's older releases; gives the environment's Python."""
+    """Create or update the environment, the jars and PySpark's older releases. Returns the environment's Python."""
     python = prepare_environment()
-    _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be had")
-    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be had")
+    _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
+    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be installed")
     return python
 
 
 def prepare_environment(extra: str = "dev") -> Path:
-    """An environment with our package and one of its extras, as pyproject.toml wants them now."""
+    """Create or update an environment with kshare and one of its extras, as pyproject.toml requires them."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
         _create_environment()
@@ -49,7 +49,7 @@ def prepare_environment(extra: str = "dev") -> Path:
 
 
 def prepare_to_run(*packages: str) -> Path:
-    """An environment in which our package runs from its sources, uncompiled if it wasn't compiled before; quick."""
+    """Create or update an environment in which kshare runs from its sources, without compiling it. This is quick."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
         _create_environment()
@@ -67,7 +67,7 @@ def prepare_to_run(*packages: str) -> Path:
 
 
 def environment_variables() -> dict[str, str]:
-    """Ours, with the environment's own programs first. Bytecode is kept: to compile all tests anew takes seconds."""
+    """Our variables, with the environment's programs first on the path. Bytecode is kept: compiling takes seconds."""
     path = os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT)}
@@ -81,15 +81,15 @@ def _create_environment() -> None:
         )
     if importlib.util.find_spec("ensurepip") is None:
         raise BootstrapError(
-            f"{sys.executable} can't make virtual environments: it lacks ensurepip. "
+            f"{sys.executable} can't create virtual environments: it lacks ensurepip. "
             "Install your system's python3-venv package, or run tools/test with another Python."
         )
-    _say(f"making a virtual environment in {ENVIRONMENT}")
-    _run([sys.executable, "-m", "venv", ENVIRONMENT], "The virtual environment can't be made")
+    _say(f"creating a virtual environment in {ENVIRONMENT}")
+    _run([sys.executable, "-m", "venv", ENVIRONMENT], "The virtual environment can't be created")
 
 
 def _fingerprint() -> str:
-    """Changes when an installation made before is out of date: metadata, or sources that are compiled."""
+    """A hash of the metadata and of the sources that are compiled. If it changes, the installation is out of date."""
     digest = hashlib.sha256()
     for source in [ROOT / "pyproject.toml", ROOT / "setup.py", *_compiled_sources()]:
         if source.exists():
@@ -99,7 +99,7 @@ def _fingerprint() -> str:
 
 
 def _compiled_sources() -> list[Path]:
-    """Everything Cython reads: .pyx and .pxd files, and the Python modules that have a .pxd beside them."""
+    """Everything Cython reads: .pyx and .pxd files, and the Python modules that have a .pxd file."""
     declarations = sorted((ROOT / "kshare").rglob("*.pxd"))
     modules = [path.with_suffix(".py") for path in declarations]
     return [*declarations, *modules, *sorted((ROOT / "kshare").rglob("*.pyx"))]

@@ -1,8 +1,8 @@
 """Checks a commit message: `python -m tools.commit_message FILE`, as Git calls a commit-msg hook.
 
-The subject is in the imperative ("Refuse endless intervals"), has fewer than 72 characters and no full stop; an area
-may stand before it ("Docs: say what is sent"). A body begins after a blank line. What Git writes itself (merges,
-reverts, fixups) is left alone.
+The subject must be in the imperative ("Refuse endless intervals"), have fewer than 72 characters and no full stop. An
+area may precede it ("Docs: say what is sent"). A body begins after a blank line. Messages that Git writes (merges,
+reverts, fixups) aren't checked.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LIKE_OTHER_FORMS = re.compile(
     "alias|bias|bleed|breed|bring|canvas|cling|embed|exceed|feed|heed|need|ping|proceed|ring|seed|shed|sing|speed|spring"
     "|sting|string|succeed|swing|weed|wring"
 )
-"""Verbs that end as the past, the gerund or the third person do."""
+"""Verbs that look like a past tense, a gerund or a third person."""
 
 
 def complaints(message: str) -> Iterator[str]:
-    """What is wrong with it, a sentence each."""
+    """Yield what is wrong with the message."""
     lines = [line for line in _SCISSORS.sub("", message).splitlines() if not line.startswith("#")]
     text = "\n".join(lines).strip()
     subject, _, rest = text.partition("\n")
@@ -50,7 +50,7 @@ def complaints(message: str) -> Iterator[str]:
 
 
 def _is_imperative(subject: str) -> bool:
-    """As far as a word's form tells."""
+    """Whether the first word may be an imperative, judging by its form."""
     words = _AREA.sub("", subject, count=1).split()
     first = words[0].lower() if words else ""
     if _LIKE_OTHER_FORMS.fullmatch(first):
@@ -59,7 +59,7 @@ def _is_imperative(subject: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """0 when there is nothing to say; else 1, and it is said."""
+    """Print what is wrong. Returns 1 if anything is."""
     (file,) = arguments
     found = list(complaints(Path(file).read_text(encoding="utf-8")))
     for complaint in found:

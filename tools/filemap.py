@@ -1,7 +1,6 @@
 """Writes the file map of docs/architecture.md: each handwritten module of kshare with the first line of its docstring.
 
-`python -m tools.filemap` replaces what is between the markers. Generated modules are left out, and so are packages that
-only gather what others define.
+`python -m tools.filemap` replaces the text between the markers. Generated modules and empty packages are left out.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ GENERATED = (
 
 
 class FileMapError(ValueError):
-    """The map can't be made; the message says of which file."""
+    """The map can't be created; the message names the file."""
 
 
 def file_map(root: Path) -> str:
-    """A table a package, its modules in the order of their names."""
+    """One table per package, with its modules sorted by name."""
     packages: dict[str, list[Path]] = {}
     for path in _modules(root):
         packages.setdefault(path.parent.relative_to(root).as_posix(), []).append(path)
@@ -36,7 +35,7 @@ def file_map(root: Path) -> str:
 
 
 def first_line(path: Path) -> str:
-    """Of the module's docstring, and what follows it up to the end of its sentence."""
+    """The first line of the module's docstring, continued to the end of the sentence."""
     document = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     if not document:
         raise FileMapError(f"{path} has no docstring")

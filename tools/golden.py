@@ -1,7 +1,7 @@
-"""Writes the golden vectors: messages as JSON and as the bytes that Kafka's own classes give them.
+"""Writes the golden vectors: messages as JSON, and as the bytes that Kafka's own classes encode them to.
 
-`python -m tools.golden` writes tests/golden/*.json again. The values are counted out, not drawn, so the same schemas
-give the same files. Decides which values are worth keeping, never which bytes are right: that is Java's say.
+`python -m tools.golden` rewrites tests/golden/*.json. The values are counted, not random, so the same schemas always
+give the same files. Decides which values to use. Kafka's Java code decides which bytes are right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORDS = ("orders", "\u6ce8\u6587", "\u00fcber-\U0001f5fc", "x" * 130)
 
 
 def main() -> None:
-    """Write every file, and remove those of messages that are gone."""
+    """Write all files, and remove those of messages that no longer exist."""
     GOLDEN.mkdir(exist_ok=True)
     with open_judge() as judge:
         files = make_files(judge)
@@ -61,7 +61,7 @@ def _cases(schema: Path) -> Iterator[Case]:
 
 
 class _Filled:
-    """Everything set, and to different values: a swap of two fields shows."""
+    """Sets all fields, to different values, so that a swap of two fields is detected."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -81,7 +81,7 @@ class _Filled:
             return self.fields(field["fields"], depth)
         number = next(self._numbers)
         if kind in _BITS:
-            # The multiplier fills every byte of the widest; signs alternate.
+            # The multiplier fills every byte of the widest type; signs alternate.
             top = 2 ** (_BITS[kind] - 1) - 1
             return (-1) ** number * (number * 0x0123456789ABCDEF % top or 1)
         match kind:
@@ -97,7 +97,7 @@ class _Filled:
                 return base64.urlsafe_b64encode(_run_of_bytes(number, 16)).decode().rstrip("=")
             case "bytes" | "records":
                 return base64.b64encode(_run_of_bytes(number, 5)).decode()
-        raise ValueError(f"{field['name']}: nothing is known of the type {kind}")
+        raise ValueError(f"{field['name']}: unknown type {kind}")
 
 
 def _run_of_bytes(first: int, count: int) -> bytes:
@@ -105,7 +105,7 @@ def _run_of_bytes(first: int, count: int) -> bytes:
 
 
 def _bare(fields: list[Structure]) -> dict[str, Any]:
-    """As little as the version allows: null or empty, the lowest numbers, no tagged fields."""
+    """The least that the version allows: null or empty, the lowest numbers, no tagged fields."""
     return {_json_name(field): _least(field) for field in fields if field["tag"] is None}
 
 

@@ -1,6 +1,6 @@
-"""`python -m tools.modules`: cycles between modules of kshare, which exist for type checkers alone.
+"""`python -m tools.modules`: prints import cycles between modules of kshare, which may only exist for type checkers.
 
-Reads sources, and imports nothing: which modules there are, and which of them each one imports.
+Finds modules and their imports by reading the sources, without importing anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(slots=True)
 class Imports:
-    """What one module imports, by full names."""
+    """The full names of the modules that one module imports."""
 
     at_run_time: set[str] = field(default_factory=set)
     """At the top or in a function."""
@@ -36,7 +36,7 @@ def _name(path: Path) -> str:
 
 
 def imports_of(name: str, path: Path, known: Iterable[str]) -> Imports:
-    """Of the known modules alone, without itself."""
+    """The imports of a module: only `known` modules, without itself."""
     found = Imports()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     known = frozenset(known)
@@ -69,7 +69,7 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str, known: frozenset[s
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Groups of modules each of which is reached from every other one of its group."""
+    """Groups of modules in which each module is reachable from every other one."""
     reached = {name: _reachable(name, graph) for name in graph}
     groups = {
         tuple(sorted(other for other in graph if other in reached[name] and name in reached[other]))

@@ -1,7 +1,7 @@
-"""`python -m tools.names`: public names that more than one module of kshare defines, with why each may be there twice.
+"""`python -m tools.names`: prints public names that several modules of kshare define, with the reason for each.
 
-The reasons are in names.txt beside this file, a line a name. `--write` brings that up to date: it keeps the reasons
-that there are, drops names that are no longer shared, and puts a question mark where a reason has to be written.
+The reasons are in names.txt in this folder, one line per name. `--write` updates that file: it keeps existing reasons,
+removes names that are no longer defined twice, and writes a question mark where a reason is missing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tools.modules import modules
 
 FILE = Path(__file__).with_suffix(".txt")
 GENERATED = ("kshare.protocol.messages.", "kshare.dissect.fields.")
-"""Their names are Kafka's: structs of different messages may be called alike there."""
+"""Their names are Kafka's, which has the same names for structs of different messages."""
 MISSING = "?"
 _TYPE_VARIABLES = {"ParamSpec", "TypeVar"}
 
 
 def defined(tree: ast.AST) -> Iterator[str]:
-    """Names that a module defines at its top, without those that begin with an underscore and type variables."""
+    """Names that a module defines at its top level, except type variables and names that begin with an underscore."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = [node.name]
@@ -43,7 +43,7 @@ def _is_type_variable(value: ast.expr | None) -> bool:
 
 
 def shared(sources: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Name → the modules that define it, where there are several."""
+    """Name → the modules that define it, for names that several modules define."""
     found: dict[str, set[str]] = {}
     for module, path in sources.items():
         if not module.startswith(GENERATED):
@@ -64,7 +64,7 @@ def written(names: Iterable[str], reasons: Mapping[str, str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.names", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="bring names.txt up to date")
+    parser.add_argument("--write", action="store_true", help="update names.txt")
     names, reasons = shared(modules("kshare")), read(FILE.read_text(encoding="utf-8"))
     if parser.parse_args().write:
         FILE.write_text(written(names, reasons), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""PySpark releases beside ours, in the user's cache: `python -m tools.older_spark` installs those that are tested.
+"""Older PySpark releases, in the user's cache: `python -m tools.older_spark` installs those that are tested.
 
-Streams in Python are driven otherwise before PySpark 4.2, so tests run real ones. A folder goes to the front of
-PYTHONPATH; the rest of the environment stays.
+Before PySpark 4.2, streams of Python sources are driven differently, so tests use real older releases. The folder comes
+first in PYTHONPATH; the rest of the environment stays the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEADLINE_S = 1200.0
 
 
 def installed(release: str) -> Path:
-    """The folder with that PySpark; installed first where it isn't there."""
+    """The folder with this PySpark release. Installs it if necessary."""
     home = cache_folder().parent / "pyspark" / release
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def _install(wanted: str, folder: Path) -> None:
 
 
 def _move(scratch: Path, home: Path) -> None:
-    """Whole or not at all; another process may have been quicker."""
+    """Move the folder atomically. Another process may have done so before."""
     try:
         scratch.rename(home)
     except OSError:

@@ -1,8 +1,8 @@
-"""Writes what is derived from the config dataclasses: the TypedDicts that editors read, and tables of options in docs.
+"""Generates files from the config dataclasses: TypedDicts for editors, and the tables of options in the docs.
 
-    python -m tools.options     rewrites the files that are out of date, and names them
+    python -m tools.options     rewrites the files that are out of date, and prints their names
 
-The dataclasses hold each option once: name, type, default, docstring. Decides how a TypedDict and a table show these.
+The dataclasses define each option: name, type, default, docstring. Decides how a TypedDict and a table show these.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Option:
     name: str
     type: str
     default: Any
-    """MISSING for those that have to be given."""
+    """MISSING for required options."""
     docs: str
 
     @property
@@ -81,7 +81,7 @@ class Option:
 
     @property
     def default_text(self) -> str:
-        """As docs show it; empty for what must be given and for options that are off."""
+        """The default as docs show it; empty for required options and for None."""
         if self.is_required or self.default is None:
             return ""
         if self.name.endswith("_bytes"):
@@ -90,7 +90,7 @@ class Option:
 
 
 def options_of(config: type[Any]) -> dict[str, Option]:
-    """The fields of a config dataclass, with the docstrings that stand below them."""
+    """The fields of a config dataclass, with the docstrings below them."""
     fields = {field.name: field for field in dataclasses.fields(config)}
     found = {}
     for name, annotation, docs in _documented(config):
@@ -166,7 +166,7 @@ def _typed_dict(name: str, docs: str, options: Iterable[Option], base: str = "Ty
 
 
 def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
-    """Required here, since it is what tells this kind of consumer from the others."""
+    """A TypedDict in which a deserializer is required, since it distinguishes this kind of consumer from the others."""
     part = option.name.partition("_")[0]
     return [
         f"class {name}(ConsumerOptions, Generic[{variable}]):",
@@ -199,12 +199,12 @@ def table(options: Iterable[Option]) -> str:
 
 
 def _choices(name: re.Match[str]) -> str:
-    """A table shows the values in place of the name of their type."""
+    """The allowed values, which a table shows in place of the type's name."""
     return " | ".join(f'"{value}"' for value in get_args(_CHOICES[name[0]]))
 
 
 def outdated() -> dict[Path, str]:
-    """The files that don't say what the dataclasses say, with what they should say."""
+    """The files that don't match the dataclasses, with the text that they should have."""
     consumer = [
         option for option in options_of(ConsumerConfig).values() if option.name == "bootstrap_servers"
     ]
@@ -228,12 +228,12 @@ def outdated() -> dict[Path, str]:
 
 
 def _with_table(page: str, name: str, rows: str) -> str:
-    """The page with what stands between the two comments of this name replaced."""
+    """The page with the text between the two comments of this name replaced."""
     first, last = f"<!-- {name}: written by tools/options.py -->\n", f"<!-- end of {name} -->\n"
     before, _, rest = page.partition(first)
     _, is_there, after = rest.partition(last)
     if not is_there:
-        raise ValueError(f"the page has no place for the {name}: {first.strip()} … {last.strip()}")
+        raise ValueError(f"the page lacks the comments for {name}: {first.strip()} … {last.strip()}")
     return f"{before}{first}{rows}{last}{after}"
 
 

@@ -1,10 +1,10 @@
-"""Records what real brokers answer to ShareFetch: `python -m tools.share_answers [release ...]`.
+"""Records ShareFetch responses of real brokers: `python -m tools.share_answers [release ...]`.
 
 Writes tests/golden/share_answers.jsonl.
 
-Every release that the tests run is started once and asked about topics of all kinds: compressed, compacted,
-transactional, cut at the front, several partitions, records that come again. The tests damage these answers bit by bit,
-so records are small. Decides what is recorded, never what a client should make of it.
+Each tested release is started once, and fetches are sent for all kinds of topics: compressed, compacted,
+transactional, with deleted records, several partitions, redelivered records. Tests damage these responses bit by
+bit, so records are small. Decides what is recorded, not how a client should interpret it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COMPACTED = {
 }
 COMPACTED_LEFT = {4, 5, 7, 10, 11, 12, 13, 16, 17, 18}
 Settle = Callable[[int], int]
-"""What becomes of the record at an offset."""
+"""Returns the acknowledgement type for the record at an offset."""
 
 
 class Answer(NamedTuple):
@@ -64,15 +64,15 @@ class Answer(NamedTuple):
     kind: str
     version: int
     partitions: list[tuple[str, int]]
-    """Topic id in hex and number of all that are in the session."""
+    """Topic id in hex and number of all partitions in the session."""
     acknowledged: list[tuple[str, int]]
-    """Those that the request acknowledged."""
+    """The partitions that the request acknowledged."""
     body: str
     """The response without its header, in base64."""
 
 
 class Recording(PlainClient):
-    """Keeps the frames of answers."""
+    """Keeps the frame of the last response."""
 
     def _frame(self) -> memoryview:
         self.frame = super()._frame()
@@ -80,7 +80,7 @@ class Recording(PlainClient):
 
 
 class Member:
-    """A member of a share group on one topic, whose every answer with records is kept."""
+    """A member of a share group with one topic, whose responses with records are recorded."""
 
     def __init__(
         self, cluster: Cluster, client: Recording, topic: str, partitions: int, **group: str
@@ -89,7 +89,7 @@ class Member:
         self.topic = topic
         self.partitions = partitions
         self.group = f"group-{uuid.uuid4().hex[:8]}"
-        # 4.1 takes no member id but Kafka's own form of a UUID
+        # Kafka 4.1 only accepts member ids in Kafka's own format of a UUID.
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         cluster.set_group_config(self.group, {"share.auto.offset.reset": "earliest"} | group)
         self.topic_id = topic_id(client, topic)
@@ -139,7 +139,7 @@ class Member:
         return answer
 
     def record(self, release: str, kind: str, most: int, settle: Settle, **fields: Any) -> Iterator[Answer]:
-        """Up to so many answers with records; each is settled with the next fetch."""
+        """Yield up to `most` responses with records. Each is settled with the next fetch."""
         acks: dict[int, list[tuple[int, int, bytes]]] = {}
         empty = 0
         while most and empty < 8:
@@ -182,7 +182,7 @@ def topic_id(client: PlainClient, topic: str) -> bytes:
 
 
 class Recorder:
-    """All kinds of answers of one release."""
+    """Records all kinds of responses of one release."""
 
     def __init__(self, cluster: Cluster, client: Recording) -> None:
         self.cluster = cluster
@@ -219,7 +219,7 @@ class Recorder:
         partition: int = 0,
         compression: Compression = Compression.NONE,
     ) -> None:
-        """Each of these lists is a batch; a record is its value, or (key, value)."""
+        """Each list is a batch; each record is a value, or (key, value)."""
         for number, batch in enumerate(batches):
             builder = BatchBuilder(compression=compression)
             for one in batch:
@@ -231,7 +231,7 @@ class Recorder:
             wanted.topic_id = topic_id(self.client, topic)
             request = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[wanted])
             deadline = time.monotonic() + DEADLINE_S
-            # A topic that was made just now has no leader for a moment.
+            # A new topic has no leader for a moment.
             while error := self.client.ask(request).responses[0].partition_responses[0].error_code:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{topic} takes no records: error {error}")
@@ -257,7 +257,7 @@ class Recorder:
             yield from self.member(topic).record(self.release, codec.name.lower(), 2, lambda _: ACCEPT)
 
     def record_limit(self) -> Iterator[Answer]:
-        """Ranges that begin and end within batches. 4.1 has no such mode: it takes whole batches."""
+        """Ranges that begin and end within batches. Kafka 4.1 lacks this mode: it acquires whole batches."""
         topic = self.topic()
         self.send(topic, [[b"%d" % number for number in range(7)], [b"x", b"y", b"z"]])
         yield from self.member(topic).record(
@@ -269,7 +269,7 @@ class Recorder:
         return fields if self.is_4_1 else fields | {"share_acquire_mode": 1}
 
     def again(self) -> Iterator[Answer]:
-        """Some are released, so that single ones of a batch come again."""
+        """Some records are released, so that single records of a batch are redelivered."""
         topic = self.topic()
         self.send(topic, [[b"%d" % number for number in range(6)], [b"x", b"y", b"z"]])
         seen: set[int] = set()
@@ -387,7 +387,7 @@ class Recorder:
             yield from member.record(self.release, f"transactions, {isolation}", 3, lambda _: ACCEPT)
 
     def cut_off(self) -> Iterator[Answer]:
-        """The bytes asked for end within a batch."""
+        """The requested number of bytes ends within a batch."""
         topic = self.topic()
         self.send(topic, [[b"x" * 60] for _ in range(8)])
         yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=330)
@@ -401,14 +401,14 @@ class Recorder:
         rows = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, 2)])]
         self.client.ask(DeleteRecordsRequest(rows, 30_000))
         if not self.is_4_1:
-            # 4.1.2 answers nothing any more when records are released that were deleted meanwhile.
+            # Kafka 4.1.2 stops responding when records are released that were deleted meanwhile.
             member.fetch({0: [(0, 6, bytes([RELEASE]))]}, max_records=0)
             yield from member.record(self.release, "deleted", 3, lambda _: ACCEPT)
         yield from self.member(topic).record(self.release, "deleted", 2, lambda _: ACCEPT)
 
 
 def main(releases: Sequence[str]) -> None:
-    """Records these releases anew; the lines of others stay."""
+    """Record these releases again, and keep the lines of others."""
     kept = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()] if FILE.exists() else []
     for release in releases:
         install(release)

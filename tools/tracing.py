@@ -1,4 +1,4 @@
-"""`kshare trace` in a process of its own, which writes into a file: for benchmarks and for outputs in the docs."""
+"""Runs `kshare trace` in a separate process that writes into a file: for benchmarks and for outputs in the docs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGUN = re.compile(r"connect to (\S+)\n")
 
 @contextmanager
 def tracing(bootstrap: str, said: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterator[str]:
-    """Gives the address that clients connect to; ends it as Ctrl-C does, when all it says is in the file."""
+    """Yield the address that clients connect to. At the end, stop the process like Ctrl-C, so the file is complete."""
     command = [sys.executable, "-m", "kshare.cli", "trace", "-b", bootstrap, "--listen", listen, *options]
     with said.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
@@ -36,6 +36,6 @@ def _address(process: subprocess.Popen[bytes], said: Path) -> str:
     deadline = time.monotonic() + _DEADLINE_S
     while not (begun := _BEGUN.search(text := said.read_text())):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"kshare trace doesn't begin: {text}")
+            raise RuntimeError(f"kshare trace doesn't start: {text}")
         time.sleep(0.05)
     return begun[1]

@@ -1,10 +1,10 @@
-"""Share groups from outside: which there are, where they stand, what is set for them, and changing all of that.
+"""Administration of share groups: lists and describes them, and changes their offsets and configuration.
 
     async with AdminClient("localhost:9092") as admin:
         for offset in await admin.share_group_offsets("orders"):
             print(offset.topic, offset.partition, offset.start_offset, offset.lag)
 
-The client is loaded when it is first named; what it gives is in `kshare.admin.results`.
+The client is loaded when it is first used. `kshare.admin.results` has what its methods return.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With what hasn't been loaded yet."""
+    """Includes the names that haven't been loaded yet."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """AdminClient: manages share groups, their offsets and configuration, and topics.
 
 Every call ends within `request_timeout`, retries errors that the protocol calls retriable, and raises other errors as a
-BrokerError that says what to do. Calls may be made concurrently. Each subject has a module beside this one.
+BrokerError that says what to do. Calls may be made concurrently. Each subject has a module in this package.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class AdminClient:
         """Make a group forget topics. If it reads them again, it starts as a new group would."""
         names = [topics] if isinstance(topics, str) else list(topics)
         if not names:
-            raise ConfigError('no topic is named: write ["orders"]')
+            raise ConfigError('no topics are given: write ["orders"]')
         await offsets.delete_offsets(self._router(), _named(group), names)
 
     # --- settings
@@ -185,5 +185,5 @@ class AdminClient:
 
 def _named(group: str) -> str:
     if not isinstance(group, str) or not group:
-        raise ConfigError(f"a group is a non-empty string, not {group!r}")
+        raise ConfigError(f"the group must be a non-empty string, not {group!r}")
     return group

@@ -1,6 +1,6 @@
-"""What a user may say to an AdminClient: where the cluster is and how to connect, in our names or in Kafka's.
+"""The options of an AdminClient: where the cluster is and how to connect, in our names or in Kafka's.
 
-Decides what is allowed. Options of consumers are refused, so that nothing that was meant is silently dropped.
+Options of consumers raise ConfigError, so that none is silently ignored.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ OPTIONS = ("bootstrap_servers", *CLIENT_OPTIONS)
 
 
 def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]) -> NetSettings:
-    """Understands Kafka's dotted names; refuses unknown ones and suggests the nearest."""
+    """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
     values: dict[str, Any] = {}
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
         for known, turned in parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
             if known not in OPTIONS:
-                raise ConfigError(f"{name} is for consumers, an AdminClient has no use for it: leave it out")
+                raise ConfigError(f"{name} is an option of consumers, not of AdminClient: leave it out")
             if known in values:
                 raise ConfigError(f"{name}: {known} is given twice")
             values[known] = turned

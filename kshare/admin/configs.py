@@ -1,6 +1,6 @@
-"""What is set for groups and topics, who set it, and changing it.
+"""The configuration of groups and topics: reads and changes it.
 
-Decides how sources are called, and which settings of a broker bound which of a group's.
+Decides what sources of values are called, and which broker settings bound which group settings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BOUNDED = "share."
 
 
 async def group_config(router: Router, group: str) -> list[ConfigEntry]:
-    """With bounds, where we may read the brokers' configuration."""
+    """The configuration of a group, with bounds if we may read the brokers' configuration."""
     if not group:
         raise ConfigError("a group's name must not be empty")
     entries = [
@@ -61,7 +61,7 @@ async def describe(
     keys: list[str] | None = None,
 ) -> list[ConfigEntry]:
     request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys)])
-    what = f"settings of {resource.name.lower()} {name}"
+    what = f"configuration of {resource.name.lower()} {name}"
 
     async def step(deadline: float) -> list[ConfigEntry]:
         answer = await router.ask(
@@ -83,15 +83,15 @@ async def describe(
 async def alter(
     router: Router, resource: ConfigResource, name: str, changes: Mapping[str, str | None], *, is_trial: bool
 ) -> None:
-    """All of it or nothing; None unsets. A value that is the default already is set all the same."""
+    """Make all changes or none; None removes a setting. A value is set even if it equals the default."""
     if not changes:
-        raise ConfigError('nothing is to be changed: write {"share.auto.offset.reset": "earliest"}')
+        raise ConfigError('no changes are given: write {"share.auto.offset.reset": "earliest"}')
     rows = [
         AlterableConfig(key, _UNSET if value is None else _SET, None if value is None else str(value))
         for key, value in changes.items()
     ]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource, name, rows)], is_trial)
-    what = f"changing settings of {resource.name.lower()} {name}"
+    what = f"changing the configuration of {resource.name.lower()} {name}"
     await router.ask_any(
         request,
         lambda answer: [
@@ -102,7 +102,7 @@ async def alter(
 
 
 def _right(operation: str, resource: ConfigResource, name: str) -> Right:
-    """Settings of brokers are the cluster's."""
+    """Broker configurations need a right on the cluster."""
     match resource:
         case ConfigResource.TOPIC:
             return Right(operation, "topic", name)
@@ -122,7 +122,7 @@ def _bare(name: str) -> str:
 
 
 async def _broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
-    """Every broker is meant to have the same bounds, so one is asked. Being refused isn't worth an error."""
+    """Ask one broker, since all should have the same bounds. Returns nothing if we aren't authorized to read them."""
     node = (await router.metadata([])).brokers[0].node_id
     try:
         entries = await describe(router, ConfigResource.BROKER, str(node), node=node, keys=list(names))

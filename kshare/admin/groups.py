@@ -12,7 +12,7 @@ from kshare.protocol.messages import share_group_describe_response as described
 
 
 async def list_groups(router: Router, types: Iterable[str], states: Iterable[str]) -> list[GroupListing]:
-    """Every broker knows those groups that it coordinates, so all are asked."""
+    """Ask all brokers, since each knows only the groups that it coordinates."""
     found: dict[str, GroupListing] = {}
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     for broker in (await router.metadata([])).brokers:
@@ -75,7 +75,7 @@ def _member(row: described.Member) -> Member:
 
 
 async def delete_group(router: Router, group: str) -> None:
-    """A lost response isn't retried: the second request would be answered with GROUP_ID_NOT_FOUND."""
+    """Not retried if the response is lost: the second request would be answered with GROUP_ID_NOT_FOUND."""
     await router.ask_coordinator(
         group,
         DeleteGroupsRequest(groups_names=[group]),

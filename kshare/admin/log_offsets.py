@@ -1,4 +1,4 @@
-"""Offsets of a topic's log, as the partition leaders know them."""
+"""Offsets of a topic's log, as the partition leaders report them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CONSUMER = -1
 
 
 async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | None]) -> list[TopicPartition]:
-    """Those named, or all of a topic; refuses what there isn't."""
+    """The selected partitions, or all of a topic. Raises ConfigError for a partition that doesn't exist."""
     if not topics:
-        raise ConfigError('no topic is named: write {"orders": None} for all partitions of orders')
+        raise ConfigError('no topics are given: write {"orders": None} for all partitions of orders')
     answer = await router.metadata(topics)
     found = []
     for topic in answer.topics:
@@ -30,7 +30,7 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
         wanted = there if asked is None else sorted(set(asked))
         missing = [number for number in wanted if number not in there]
         if missing:
-            raise ConfigError(f"topic {name} has partitions 0 to {len(there) - 1}, there is no {missing[0]}")
+            raise ConfigError(f"topic {name} has partitions 0 to {len(there) - 1}, but no {missing[0]}")
         found += [(name, number) for number in wanted]
     return found
 
@@ -38,14 +38,14 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
 async def log_offsets(
     router: Router, where: Iterable[TopicPartition], time: int, *, is_committed_only: bool = False
 ) -> dict[TopicPartition, int]:
-    """The first offset from this time (in milliseconds) on, -1 where there is none; or EARLIEST, or LATEST.
+    """For each partition, the first offset at or after `time` (milliseconds, EARLIEST or LATEST); -1 if there is none.
 
-    For readers of committed records LATEST is where the first open transaction begins.
+    With `is_committed_only`, LATEST is the start of the first open transaction.
     """
     wanted = set(where)
 
     async def step(deadline: float) -> dict[TopicPartition, int]:
-        """Looks up all leaders again: they may have moved."""
+        """Look up all leaders again, since they may have moved."""
         found: dict[TopicPartition, int] = {}
         for leader, pairs in (await _leaders(router, wanted, deadline)).items():
             answer = await router.ask(leader, _request(pairs, time, is_committed_only), _errors_of, deadline)

@@ -1,8 +1,8 @@
-"""Reads a topic's log by plain Fetch, in whole batches and without a group.
+"""Reads a topic's log with plain Fetch requests, in whole batches and without a group.
 
-Decides whom to ask, and what is asked again: leaders that moved, connections that broke. Topics are named by their id,
-so that one which was deleted and made again under its name is never taken for the old one. Which of the batches are
-for users is decided by `kshare.state.aborted`, which of their records by whoever reads.
+Decides which broker to ask, and what to retry: after a leader has moved, or a connection broke. Requests contain topic
+ids, so that a recreated topic isn't mistaken for the old one. `kshare.state.aborted` decides which batches are for
+users, the caller which of their records.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ _DISOWNED = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 class FetchedBatches(NamedTuple):
-    """One answer: batches that begin at or before the offset asked for, cut off where the answer was full."""
+    """One response: batches from the one that contains the requested offset on, cut off where the response was full."""
 
     records: Buffer
     aborted: list[tuple[int, int]]
-    """Producer ids and first offsets of aborted transactions that reach into it."""
+    """Producer ids and first offsets of aborted transactions that overlap it."""
     log_start: int
     end: int
-    """Where what may be read ends now: the high watermark, or the last stable offset."""
+    """The first offset that can't be read yet: the high watermark, or the last stable offset."""
 
     def batches(self) -> Iterator[tuple[Batch, bool]]:
-        """Each whole batch, and whether it is for users.
+        """Yield each whole batch, and whether it is for users.
 
-        Raises CorruptBatchError where one begins before the end of the one in front of it: base offsets and lengths
-        are under no checksum.
+        Raises CorruptBatchError if a batch begins before the end of the previous one: no checksum covers base offsets
+        and lengths.
         """
         aborted = AbortedTransactions(self.aborted)
         end = -1
         for batch in read_batches(self.records):
             if batch.base_offset <= end or batch.last_offset_delta < 0:
-                reason = f"it goes to offset {batch.last_offset}, and the one in front of it to {end}"
+                reason = f"it ends at offset {batch.last_offset}, and the previous one at {end}"
                 raise CorruptBatchError(batch.base_offset, 0, reason)
             end = batch.last_offset
             yield batch, not aborted.hides(batch)
 
 
 class LogReader:
-    """Remembers leaders. The router's limit is for one piece, all tries together; `try_s` is for one of them."""
+    """Reads logs and remembers leaders. The router's limit is for one `fetch` with its retries, `try_s` for one try."""
 
     def __init__(self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0) -> None:
         self._router = router
@@ -68,10 +68,10 @@ class LogReader:
         self._names: dict[bytes, str] = {}
 
     async def fetch(self, where: LogPartition, offset: int, max_bytes: int = _USUAL_BYTES) -> FetchedBatches:
-        """What stands at the offset and behind it; empty if nothing came within half a second.
+        """Fetch batches from this offset on; empty if there are none within half a second.
 
-        Raises BrokerError, OFFSET_OUT_OF_RANGE where the log doesn't reach there or no longer begins there, and
-        UNKNOWN_TOPIC_ID where the topic is gone, UNKNOWN_TOPIC_OR_PARTITION where it has no such partition.
+        Raises BrokerError: OFFSET_OUT_OF_RANGE if the log ends before the offset or starts after it, UNKNOWN_TOPIC_ID
+        if the topic was deleted, UNKNOWN_TOPIC_OR_PARTITION if it doesn't have this partition.
         """
 
         async def step(deadline: float) -> FetchedBatches:
@@ -90,7 +90,7 @@ class LogReader:
                 self._leaders.pop(where, None)
                 if error.code not in _DISOWNED:
                     raise
-                # Whoever has just become its leader may not know the topic yet. Metadata says whether it is gone.
+                # A new leader may not know the topic yet. Metadata tells whether it was deleted.
                 await self._find_leader(where, soon)
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
             return self._read(answer)
@@ -98,9 +98,9 @@ class LogReader:
         return await self._router.retry(step)
 
     async def batches(self, where: LogPartition, first: int, end: int | None = None) -> AsyncIterator[Batch]:
-        """Those for users with offsets from `first` up to, not including, `end`; without `end` it never ends.
+        """Yield the batches for users with offsets from `first` up to, not including, `end`; forever without `end`.
 
-        The first and the last may hold records from outside.
+        The first and the last batch may contain records outside of that.
         """
         at = first
         while end is None or at < end:
@@ -148,7 +148,7 @@ class LogReader:
         leaders = {row.partition_index: row.leader_id for row in answer.topics[0].partitions}
         self._leaders |= {(topic_id, number): leader for number, leader in leaders.items() if leader >= 0}
         if where not in self._leaders:
-            # Leaders come back; a partition that the topic doesn't have isn't worth waiting for.
+            # Retry if the partition has no leader at the moment, but not if the topic doesn't have the partition.
             is_there = partition in leaders
             code = ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise BrokerError(code, f"{answer.topics[0].name}[{partition}]")
@@ -156,8 +156,8 @@ class LogReader:
 
 
 def _metadata_errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(answer.error_code, "looking for the brokers")
+    yield response_error(answer.error_code, "finding the brokers")
     for topic in answer.topics:
         yield response_error(
-            topic.error_code, f"looking for the leaders of topic {topic.name or topic.topic_id.hex()}"
+            topic.error_code, f"finding the leaders of topic {topic.name or topic.topic_id.hex()}"
         )

@@ -1,8 +1,8 @@
-"""Records appended to topics by plain Produce: the counterpart of `log_reading`.
+"""Appends records to topics with plain Produce requests: the counterpart of `log_reading`.
 
-Decides whom to ask and what is asked again. Every batch is confirmed by all in-sync replicas before the next one for
-its partition leaves, and carries a producer id and a sequence, so that a batch whose answer was lost isn't written
-twice when it is sent again. Never decides what is in a record; which partition it belongs to is said by `choose`.
+Decides which broker to ask, and what to retry. Every batch is confirmed by all in-sync replicas before the next one for
+its partition is sent. It has a producer id and a sequence number, so that it isn't written twice if the response is
+lost and it is sent again. `choose` chooses the partition of a record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kshare.protocol.record_builder import BatchBuilder
 Headers = Sequence[tuple[str, bytes | None]]
 
 _BATCH_BYTES = 512 * 1024
-"""Half of what brokers take by default, so that no batch is refused for its size that a record isn't."""
+"""Half of the brokers' default limit, so that no batch is refused for its size unless a record would be."""
 _BEING_MADE_S = 5.0
 _ALL_REPLICAS = -1
 _REPLICAS_MS = 30_000
@@ -66,7 +66,7 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Sequences:
-    """Sequence numbers of one producer id. A batch is retried under the producer id that it was first sent with."""
+    """The sequence numbers of one producer id. A batch is retried with the producer id that it was first sent with."""
 
     producer_id: int
     producer_epoch: int
@@ -74,7 +74,7 @@ class _Sequences:
 
 
 class LogWriter:
-    """Topics that don't exist are made where the brokers do that for producers (`auto.create.topics.enable`)."""
+    """Appends records. Missing topics are created if brokers do that for producers (`auto.create.topics.enable`)."""
 
     def __init__(self, router: Router, compression: Compression = Compression.NONE) -> None:
         self._router = router
@@ -88,7 +88,7 @@ class LogWriter:
         return len((await self._known(topic)).leaders)
 
     async def choose(self, topic: str, key: bytes | None) -> int:
-        """By the key, as Java's producers do; without one, each partition in turn."""
+        """Choose the partition by the key, as Java's producers do; without a key, each partition in turn."""
         known = await self._known(topic)
         if key is not None:
             return partition_for(key, len(known.leaders))
@@ -96,7 +96,7 @@ class LogWriter:
         return known.turn
 
     async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
-        """All of them, in as many batches as it takes; the offset of the first."""
+        """Append all records, in as many batches as needed. Returns the offset of the first."""
         first = -1
         async with self._turns[topic, partition]:
             builder = BatchBuilder()
@@ -112,7 +112,7 @@ class LogWriter:
         return first
 
     async def _write(self, topic: str, partition: int, builder: BatchBuilder, first: int) -> int:
-        """One batch, whose records the builder holds; the offset of the first batch stays the one it was."""
+        """Write the builder's batch. Returns `first`, or the batch's offset if `first` is negative."""
         async with self._beginning:
             sequences = self._sequences = self._sequences or await self._begin()
         where = (topic, partition)
@@ -122,7 +122,7 @@ class LogWriter:
         try:
             offset = await self._send(topic, partition, bytes(builder.build()))
         except (ConnectionLost, RequestTimedOut):
-            # Whether it was written stays open; the next batch under its sequence would pass for it.
+            # It may have been written. Then brokers would take a batch with the same sequence number for a duplicate.
             self._sequences = None
             raise
         except BrokerError as error:
@@ -138,7 +138,7 @@ class LogWriter:
             known = await self._known(topic)
             leader = known.leaders.get(partition)
             if leader is None:
-                raise KshareError(f"topic {topic} has {len(known.leaders)} partitions, and no {partition}")
+                raise KshareError(f"topic {topic} has {len(known.leaders)} partitions, but no {partition}")
             rows = [PartitionProduceData(partition, batch)]
             request = ProduceRequest(
                 None, _ALL_REPLICAS, _REPLICAS_MS, [TopicProduceData(topic, known.topic_id, rows)]
@@ -168,7 +168,7 @@ class LogWriter:
         return found
 
     async def _look_up(self, topic: str) -> _Topic:
-        """Where asking makes the topic, brokers say for a moment that they don't know it."""
+        """While a topic is being created by this request, brokers report it as unknown for a moment: retry."""
         patience = anyio.current_time() + _BEING_MADE_S
         while True:
             request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
@@ -187,13 +187,13 @@ class LogWriter:
 
 
 def _size(record: NewRecord) -> int:
-    """About what it takes in a batch."""
+    """The approximate size of a record in a batch."""
     headers = sum(len(name) + len(content or b"") + 10 for name, content in record.headers)
     return len(record.value or b"") + len(record.key or b"") + headers + 32
 
 
 def _metadata_errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(answer.error_code, "looking for the brokers")
+    yield response_error(answer.error_code, "finding the brokers")
     for topic in answer.topics:
         name = topic.name or ""
         yield response_error(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])

@@ -1,7 +1,7 @@
-"""Offsets of share groups in their topics: reading and resetting them.
+"""The offsets of share groups: reads, sets, resets and deletes them.
 
-Decides what an offset stands for (`earliest`, a point in time) and which are refused: those that a partition doesn't
-hold. That a group with members keeps its offsets is the coordinator's decision.
+Decides which offset a reset point stands for (`earliest`, a time), and refuses offsets that a partition doesn't have.
+The coordinator refuses to change the offsets of a group that has members.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from kshare.protocol.messages.describe_share_group_offsets_request import (
 
 ResetPoint = Literal["earliest", "latest"] | datetime | int
 TopicSelection = Mapping[str, Iterable[int] | None]
-"""Topics, and which of their partitions; None is all of them."""
+"""Topics and their partitions; None stands for all partitions."""
 
 
 async def share_group_offsets(
     router: Router, group: str, topics: TopicSelection | None
 ) -> list[PartitionOffset]:
-    """Of these, or of all that the group reads."""
+    """The group's offsets in these topics, or in all that it reads."""
     wanted = None
     if topics is not None:
         chosen = await partitions_of(router, topics)
@@ -81,7 +81,7 @@ async def share_group_offsets(
 
 async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     if not offsets:
-        raise ConfigError('no partition is named: write {("orders", 0): 42}')
+        raise ConfigError('no offsets are given: write {("orders", 0): 42}')
     rows = [
         AlterShareGroupOffsetsRequestTopic(
             topic,
@@ -102,21 +102,21 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
 
     _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
     if not answer.responses:
-        # Kafka 4.1 takes the request and answers it, with neither an error nor a topic.
+        # Kafka 4.1 accepts the request, and responds with neither an error nor a topic.
         raise Unsupported(
-            "the broker took AlterShareGroupOffsets and did nothing: this needs Kafka 4.2, upgrade it"
+            "the broker accepted AlterShareGroupOffsets but did nothing: this needs Kafka 4.2, upgrade it"
         )
 
 
 async def reset_offsets(
     router: Router, group: str, to: ResetPoint, topics: TopicSelection | None, *, is_dry_run: bool
 ) -> list[OffsetReset]:
-    """Without topics those that the group has read."""
+    """Reset the offsets. Without `topics`, in all topics that the group has read."""
     if topics is None:
         known = await share_group_offsets(router, group, None)
         if not known:
             raise ConfigError(
-                f"group {group} has read no topic yet: name the topics whose offsets are to be set"
+                f"group {group} has read no topic yet: name the topics whose offsets should be set"
             )
     else:
         known = await share_group_offsets(router, group, topics)
@@ -141,7 +141,7 @@ async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> N
     request = DeleteShareGroupOffsetsRequest(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]
     )
-    # A second time would be told that there are none.
+    # Not retried: a second request would be told that there are no offsets.
     await router.ask_coordinator(group, request, errors_of, is_repeatable=False)
 
 
@@ -158,7 +158,7 @@ async def _offsets_at(
             if to.tzinfo is None:
                 raise ConfigError(f"{to} has no time zone: write datetime(..., tzinfo=UTC)")
             found = await log_offsets(router, wanted, int(to.timestamp() * 1000))
-            # Where nothing is as new, the group goes on with what comes next.
+            # If all records are older, the group continues at the end of the log.
             late = [one for one, offset in found.items() if offset < 0]
             return found | (await log_offsets(router, late, LATEST) if late else {})
         case int() if not isinstance(to, bool):
@@ -174,7 +174,7 @@ async def _check_held(router: Router, where: list[TopicPartition], offset: int) 
         held = first[topic, number], end[topic, number]
         if not held[0] <= offset <= held[1]:
             raise ConfigError(
-                f"{topic}[{number}] goes from offset {held[0]} to {held[1]}: {offset} is outside of that"
+                f"{topic}[{number}] has offsets {held[0]} to {held[1]}: {offset} is out of range"
             )
 
 

@@ -18,7 +18,7 @@ def partition_for(key: bytes, partition_count: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """Unsigned."""
+    """The hash as an unsigned number."""
     hashed = (_SEED ^ len(data)) & _MASK
     whole = len(data) - len(data) % _WORD.size
     for (word,) in _WORD.iter_unpack(data[:whole]):

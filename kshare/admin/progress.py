@@ -1,6 +1,6 @@
-"""How far share groups are in their partitions: one computation for all commands that show it.
+"""The progress of share groups in their partitions: one computation for all commands that show it.
 
-Three sources say something, and none says all of it:
+There are three sources, and none has everything:
 
     source                    | what it knows                          | what it doesn't
     --------------------------+----------------------------------------+-----------------------------------------------
@@ -8,7 +8,7 @@ Three sources say something, and none says all of it:
     __share_group_state       | which records are settled, deliveries  | locks; what the topic has removed meanwhile
     leaders of the partitions | where the log begins and ends          | everything about groups
 
-Decides what they amount to together. Where the state topic may not be read the coordinator's figures stand.
+Decides how they are combined. If we aren't authorized to read the state topic, the coordinator's numbers are used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kshare.state.share_records import UNINITIALIZED_START_OFFSET, SharePartitio
 
 
 class ProgressReader:
-    """Asked again, it reads on in the state topic from where it stopped."""
+    """Reads the progress of groups. Each call continues in the state topic where the previous one stopped."""
 
     def __init__(self, router: Router) -> None:
         self.topic_ids: dict[str, bytes] = {}
-        """Of the topics that there were at the last look."""
+        """The ids of the topics that existed at the last `read`, by name."""
         self._router = router
         self._states = StoredStates(router)
         self._limits = WindowLimits(router)
@@ -38,7 +38,7 @@ class ProgressReader:
     async def read(
         self, offsets: Mapping[str, Sequence[PartitionOffset]]
     ) -> dict[str, list[PartitionProgress]]:
-        """`offsets` is what the coordinator of each group says."""
+        """`offsets`: what the coordinator of each group reports."""
         where = {(one.topic, one.partition) for rows in offsets.values() for one in rows}
         if not where:
             return {group: [] for group in offsets}
@@ -73,7 +73,7 @@ class ProgressReader:
         wanted = set(where)
         try:
             return await log_offsets(self._router, wanted, which) if wanted else {}
-        except BrokerError:  # a topic has gone meanwhile, or a leader
+        except BrokerError:  # a topic was deleted meanwhile, or a partition has no leader
             return {}
 
 
@@ -84,7 +84,7 @@ def progress(
     end: int | None,
     trail: StateTrail | None = None,
 ) -> PartitionProgress:
-    """`state` is None where nothing is stored, or where we may not read it."""
+    """The progress in one partition. `state` is None if nothing is stored, or we aren't authorized to read it."""
     place = (reported.topic, reported.partition)
     if state is not None and state.start_offset != UNINITIALIZED_START_OFFSET:
         return _of_state(reported, state, log_start, end, trail)
@@ -129,7 +129,7 @@ def _of_state(
         sum(max(0, min(one.last, window_end - 1) - one.first + 1) for one in opened),
         None if end is None else sum(one.size for one in again),
         None if end is None else max((one.deliveries for one in again), default=0),
-        # When the log's beginning is what moved it, nothing is stored of that.
+        # If it moved because the start of the log has moved, nothing is stored about that.
         trail.start_since if trail is not None and start == state.first_open() else None,
         trail.changed_at if trail is not None else None,
         tuple(sorted(trail.archived.items())) if trail is not None else (),

@@ -1,8 +1,8 @@
-"""Sends each request to the right broker, and retries errors that pass.
+"""Sends each request to the right broker, and retries transient errors.
 
-Decides what is tried again: what the protocol calls retriable, and lost answers of requests that may be carried out
-twice. Group requests go to the group's coordinator, which is looked up each time since it may have moved. Topics
-and configurations may be asked of any broker: since Kafka has no ZooKeeper, brokers pass them on to the controller.
+Decides what is retried: errors that the protocol calls retriable, and requests without a response if they may be
+executed twice. Group requests go to the group's coordinator, which is looked up each time since it may have moved.
+Requests about topics and configurations go to any broker: without ZooKeeper, brokers forward them to the controller.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
 ErrorsOf = Callable[[ResponseT], Iterable["ResponseError | None"]]
-"""The errors that an answer holds; None stands for what went well."""
+"""The errors in a response; None stands for success."""
 
-# A name that was misspelt is no reason to wait for half a minute, though right after a creation it would pass.
+# A misspelt name shouldn't be retried for half a minute, though right after a creation a retry would succeed.
 _PASSES = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseError:
-    """What an answer says of something that was asked for."""
+    """An error in a response, about one of the things that were requested."""
 
     code: int
     what: str
     message: str | None
     needs: tuple[Right, ...]
-    """The rights that brokers look for before they do such a thing."""
+    """The rights that brokers require for the request."""
 
 
 class _OutcomeUnknown(Exception):
-    """Whether the request was carried out is open, and it must not be carried out twice."""
+    """The request may have been executed, and must not be executed twice."""
 
     def __init__(self, error: KshareError) -> None:
         self.error = error
 
 
 class Router:
-    """`limit` is for all of a task: finding the broker, connecting, asking and asking again."""
+    """Sends requests. `limit` is the time for a whole operation: finding the broker, connecting, and all retries."""
 
     def __init__(self, pool: Pool, limit: float) -> None:
         self._pool = pool
@@ -59,7 +59,7 @@ class Router:
         self._coordinators: dict[int, str] = {}
 
     async def retry(self, step: Callable[[float], Awaitable[T]]) -> T:
-        """`step` is given the deadline, and done again while its error is one that passes."""
+        """Call `step` with the deadline, and repeat that while it raises transient errors."""
         deadline = anyio.current_time() + self._limit
         pause = _FIRST_PAUSE_S
         while True:
@@ -100,18 +100,18 @@ class Router:
         *,
         is_repeatable: bool = True,
     ) -> tuple[int, ResponseT]:
-        """The node that answered, and its answer."""
+        """Returns the node that responded, and its response."""
 
         async def step(deadline: float) -> tuple[int, ResponseT]:
             node = await self._coordinator(group, deadline)
             if is_repeatable and self._pool.has_alternatives:
-                deadline -= _until(deadline) / 2  # so that another can be found, should this one stay silent
+                deadline -= _until(deadline) / 2  # leaves time to find another if this one doesn't respond
             return node, await self.ask(node, request, errors_of, deadline, is_repeatable=is_repeatable)
 
         return await self.retry(step)
 
     def address_of(self, coordinator: int) -> str:
-        """Of a node that has answered as a coordinator."""
+        """The address of a node that has responded as a coordinator."""
         return self._coordinators[coordinator]
 
     async def ask(
@@ -123,11 +123,11 @@ class Router:
         *,
         is_repeatable: bool = True,
     ) -> ResponseT:
-        """Once. Raises the first error of the answer, those that pass before others."""
+        """Ask once. Raises the first error of the response, transient errors before others."""
         connection = await self._pool.connection(node, timeout=_until(deadline))
         left = _until(deadline)
         if node is None and is_repeatable and self._pool.has_alternatives:
-            left /= 2  # so that there is time to ask another broker, should this one stay silent
+            left /= 2  # leaves time to ask another broker if this one doesn't respond
         try:
             answer = await connection.ask(request, timeout=left)
         except (ConnectionLost, RequestTimedOut) as error:
@@ -143,12 +143,12 @@ class Router:
         return answer
 
     async def metadata(self, topics: Iterable[str] | None, deadline: float | None = None) -> MetadataResponse:
-        """Of these topics, or of all; never creates one."""
+        """The metadata of these topics, or of all. Never creates a topic."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
         def errors_of(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-            yield response_error(answer.error_code, "looking for the brokers")
+            yield response_error(answer.error_code, "finding the brokers")
             for topic in answer.topics if wanted else ():
                 name = topic.name or ""
                 yield response_error(
@@ -163,7 +163,7 @@ class Router:
         return answer
 
     def learn(self, answer: MetadataResponse) -> None:
-        """Where the nodes are."""
+        """Remember the addresses of the brokers."""
         self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
 
     def _error(self, response_error: ResponseError) -> BrokerError:
@@ -179,7 +179,7 @@ class Router:
             lambda answer: [
                 response_error(
                     one.error_code,
-                    f"looking for the coordinator of {group}",
+                    f"finding the coordinator of {group}",
                     one.error_message,
                     [Right("Describe", "group", group)],
                 )
@@ -196,7 +196,7 @@ class Router:
 def response_error(
     code: int, what: str, message: str | None = None, needs: Iterable[Right] = ()
 ) -> ResponseError | None:
-    """None if all went well."""
+    """None for error code 0."""
     return ResponseError(code, what, message, tuple(needs)) if code else None
 
 

@@ -1,8 +1,8 @@
-"""Reads the durable state of share-partitions from `__share_group_state`, as any consumer may.
+"""Reads the stored state of share-partitions from `__share_group_state`, like any consumer.
 
-Decides where in the topic a share-partition's records are, and reads those partitions from their beginning: brokers
-keep them short, for a snapshot makes what was before it superfluous. Asked again, it reads on from where it stopped.
-What records mean is decided by `kshare.state.share_records`. Locks are not in the topic.
+Decides which partition of the topic has a share-partition's records, and reads it from its start: brokers keep these
+partitions short, because a snapshot makes everything before it obsolete. Later reads continue where the last one
+stopped. `kshare.state.share_records` decides what the records mean. Locks aren't stored in the topic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kshare.state.share_records import (
 
 
 class StateEntry(NamedTuple):
-    """A record of the topic that says something of a share-partition."""
+    """A record of the topic that describes a share-partition."""
 
     offset: int
     timestamp: int
@@ -36,13 +36,13 @@ class StateEntry(NamedTuple):
 
     @classmethod
     def read(cls, record: Record, states: ShareStates) -> StateEntry | None:
-        """Taken into the states; None if it says nothing."""
+        """Apply a record to the states. Returns None if it isn't of a known kind."""
         reported = states.apply(record.key, record.value)
         return None if reported is None else cls(record.offset, record.timestamp, reported)
 
 
 class StateLog:
-    """The topic followed, as far as it was asked for."""
+    """The partitions of the topic that were requested, as far as they have been read."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -50,16 +50,16 @@ class StateLog:
         self._topic: tuple[bytes, int] | None = None
         self._folds: dict[int, ShareStates] = {}
         self.trails = StateTrails()
-        """Since when it is so, and what was given up."""
+        """When the states last changed, and which records were archived."""
         self._positions: dict[int, int] = {}
 
     @property
     def states(self) -> dict[SharePartitionKey, SharePartitionState]:
-        """As of what was read."""
+        """The states according to what has been read."""
         return {where: state for fold in self._folds.values() for where, state in fold.states.items()}
 
     async def partition_count(self) -> int:
-        """0 where the topic doesn't exist yet: no group has ever stored anything then."""
+        """The number of partitions of the topic; 0 if it doesn't exist, because no group has stored anything yet."""
         if self._topic is None:
             try:
                 topic = (await self._router.metadata([TOPIC])).topics[0]
@@ -71,14 +71,14 @@ class StateLog:
         return self._topic[1]
 
     async def read(self, wanted: Iterable[SharePartitionKey]) -> None:
-        """What is stored of these by now, and of what lives beside them."""
+        """Read what is stored for these share-partitions, and for others in the same partitions of the topic."""
         count = await self.partition_count()
         if count:
             async for _ in self.entries({home_of(where, count) for where in wanted}):
                 pass
 
     async def entries(self, homes: Iterable[int]) -> AsyncIterator[StateEntry]:
-        """What wasn't read yet of these partitions of the topic, as it stands now."""
+        """Yield what these partitions of the topic contain now and wasn't read before."""
         places = [(TOPIC, number) for number in homes]
         unread = [place for place in places if place[1] not in self._positions]
         for (_, number), first in (await self._log_offsets(unread, EARLIEST)).items():
@@ -107,7 +107,7 @@ class StateLog:
         except BrokerError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            # What stood there has been cut off meanwhile: newer snapshots stand farther back.
+            # The log start has moved past our position meanwhile: there are newer snapshots after it.
             first = (await self._log_offsets([(TOPIC, number)], EARLIEST))[TOPIC, number]
             if first <= self._positions[number]:
                 raise
@@ -120,7 +120,7 @@ class StateLog:
 async def share_states(
     router: Router, wanted: Iterable[SharePartitionKey]
 ) -> dict[SharePartitionKey, SharePartitionState]:
-    """Those that there are, as durable as they were when reading began."""
+    """The states that are stored, as of when reading began. Share-partitions without a stored state are left out."""
     where = list(wanted)
     log = StateLog(router)
     await log.read(where)
@@ -138,5 +138,5 @@ def home_of(where: SharePartitionKey, partition_count: int) -> int:
 
 
 def _utf16(text: str) -> memoryview:
-    """As Java sees characters."""
+    """The UTF-16 units of a string, which are Java's characters."""
     return memoryview(text.encode("utf-16-le")).cast("H")

@@ -1,6 +1,6 @@
-"""What the records of `__share_group_state` tell beyond the present: since when it is so, and what was given up.
+"""The history in the records of `__share_group_state`: when states last changed, and which records were archived.
 
-It goes back as far as brokers have kept them. Times are the brokers', in seconds since 1970.
+It goes back as far as brokers have kept the records. Times are by the brokers' clocks, in seconds since 1970.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kshare.state.share_records import (
 
 @dataclass(slots=True)
 class StateTrail:
-    """Of one share-partition."""
+    """The history of one share-partition."""
 
     start_since: float
-    """When the first record that isn't settled became that; it may be longer ago than brokers remember."""
+    """Since when the first unsettled record has been the same, at the latest: older history may be gone."""
     changed_at: float
-    """When anything was stored last."""
+    """When a state was last stored."""
     archived: Counter[int] = field(default_factory=Counter)
-    """Records archived, by their number of deliveries."""
+    """The number of archived records by delivery count."""
 
 
 class StateTrails:
@@ -36,7 +36,7 @@ class StateTrails:
         self.of: dict[SharePartitionKey, StateTrail] = {}
 
     def note(self, reported: AppliedRecord, timestamp_ms: int) -> None:
-        """A record of the topic that was taken in."""
+        """Take note of a record that was applied."""
         now, after, before = timestamp_ms / 1000, reported.after, reported.before
         if after is None:
             self.of.pop(reported.where, None)
@@ -53,7 +53,7 @@ class StateTrails:
 
 
 def _newly_archived(reported: AppliedRecord) -> Iterator[tuple[int, int]]:
-    """Deliveries and number; what was archived before may be said again."""
+    """Yield delivery count and number of records, without those that were archived before: updates may repeat them."""
     before = reported.before
     for one in ranges_in(reported.message) if reported.message is not None else ():
         if one.state != StoredState.ARCHIVED:

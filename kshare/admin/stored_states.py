@@ -1,4 +1,4 @@
-"""The stored state of share-partitions, as far as we may read it."""
+"""The stored states of share-partitions, as far as we are authorized to read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 
 class StoredStates:
-    """Where we may not read the topic, or there is none, nothing is known."""
+    """Has no states if we aren't authorized to read the topic, or if it doesn't exist."""
 
     def __init__(self, router: Router) -> None:
         self._log = StateLog(router)
@@ -21,11 +21,11 @@ class StoredStates:
 
     @property
     def trails(self) -> Mapping[SharePartitionKey, StateTrail]:
-        """Of those that were asked for, and of others beside them."""
+        """The history of the requested share-partitions, and of others in the same partitions of the topic."""
         return self._log.trails.of
 
     async def of(self, wanted: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, SharePartitionState]:
-        """What is new since the last look is all that is read."""
+        """The current states. Reads only what was stored since the previous call."""
         where = list(wanted)
         if not where or self._is_closed_to_us:
             return {}

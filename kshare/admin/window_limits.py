@@ -1,4 +1,4 @@
-"""How many records a share-partition may have in flight: the group's config, or the brokers'."""
+"""The maximum size of a share-partition's in-flight window, from the group's or the brokers' configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 
 OF_GROUP, OF_BROKERS = "share.partition.max.record.locks", "group.share.partition.max.record.locks"
-"""Groups have a setting of their own since Kafka 4.3."""
+"""Groups have their own setting since Kafka 4.3."""
 USUAL_LIMIT = 2000
 """Kafka's default."""
 
@@ -22,14 +22,14 @@ class WindowLimits:
         self._of_brokers: int | None = None
 
     async def fill_in(self, group: str, found: list[PartitionProgress]) -> list[PartitionProgress]:
-        """Asked for where it matters: something is in flight, and more waits behind."""
+        """Add the limit. It is only requested if records are in flight and others wait behind them."""
         if not any(one.window_span and one.waiting for one in found):
             return found
         limit = await self.of(group)
         return [replace(one, window_limit=limit) for one in found]
 
     async def of(self, group: str) -> int:
-        """Kafka's default if we may not read the config."""
+        """The group's limit; Kafka's default if we aren't authorized to read the configuration."""
         try:
             return await self._of_group(group) or await self._brokers()
         except BrokerError:
@@ -40,7 +40,7 @@ class WindowLimits:
         return next((int(one.value) for one in found if one.name == OF_GROUP and one.value), None)
 
     async def _brokers(self) -> int:
-        """Every broker is meant to have the same, so one is asked, once."""
+        """Ask one broker, once: all should have the same limit."""
         if self._of_brokers is None:
             node = (await self._router.metadata([])).brokers[0].node_id
             found = await configs.describe(

@@ -1,1 +1,1 @@
-"""What users hold: the consumer, its configuration, and the records that it hands out. Drives `engine`."""
+"""The share consumer: its configuration, and the records that it hands out. Built on `engine`."""

@@ -1,7 +1,8 @@
-"""What a fetch brought, until somebody asks for it: not looked into before, so that the next fetch can leave first.
+"""Fetched partitions that wait to be handed out. They aren't decoded before, so that the next fetch can be sent first.
 
-Decides what of it can be handed out. `kshare.state.coverage` says which offsets are gaps and which are doubtful: those
-are released, for a gap is never delivered again. Never decides to whom, or when.
+Decides which of their records can be handed out. `kshare.state.coverage` tells which offsets are gaps and which are
+doubtful. Doubtful offsets are released: acknowledged as gaps, they would never be delivered again. Never decides who
+gets the records, or when.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from kshare.state.coverage import Coverage, RangeContents
 from kshare.state.lease import GAP, RELEASE, Lease
 
 _NAMED = 5
-"""Stretches of offsets that are named when records are released."""
+"""The maximum number of offset ranges in a message about released records."""
 
 
 class FetchedPartition:
-    """The records of one partition in one answer."""
+    """The records of one partition in one fetch response."""
 
     def __init__(self, leases: Sequence[Lease], data: PartitionData, reporter: Reporter) -> None:
-        """`leases`: all that the answer acquired."""
+        """`leases`: everything that the response acquired."""
         self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases])
         self.reporter = reporter
 
@@ -38,10 +39,10 @@ class PendingBatch(NamedTuple):
     fetched: FetchedPartition
 
     def verify(self) -> list[Batch]:
-        """Checks them, and gives the batches that they are in.
+        """Verify the records, and return the record batches that contain them.
 
-        What nothing accounts for is given back. Another fetch may bring it whole, and the broker's delivery limit ends
-        it if it stays broken.
+        Doubtful offsets are released: the next fetch may return them intact. If they stay damaged, they are archived at
+        the group's delivery limit.
         """
         lease = self.lease
         found = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
@@ -71,7 +72,7 @@ class PendingBatch(NamedTuple):
 
 
 def _decide(lease: Lease, first: int, last: int, kind: int) -> int:
-    """Of what is held still; how many these were."""
+    """Decide those of these offsets that are still held; return how many."""
     before = lease.undecided
     for offset in range(first, last + 1):
         lease.decide_if_held(offset, kind)

@@ -1,8 +1,8 @@
-"""A consumer's background: one task of its own, which any task may start and any task may end.
+"""The background task of a consumer. Any task may start it, and any task may stop it.
 
-A task group has to be left by the task that entered it, but consumers are opened in one task and closed in another: by
-test fixtures, exit stacks, signal handlers. So what runs in the background isn't part of a task group of the user's.
-asyncio has tasks of their own; trio has system tasks, which must not raise. Hence the error is kept, for `join`.
+A task group must be left by the task that entered it, but consumers may be opened in one task and closed in another: by
+test fixtures, exit stacks, signal handlers. So the background task belongs to no task group of the user's. With asyncio
+it is an independent task; with trio it is a system task, which must not raise, so its error is kept for `join`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ log = logging.getLogger("kshare.client")
 
 
 class Background:
-    """Runs a function with two arguments: to be called once started, and an event that says when to end."""
+    """Runs a function with two arguments: a callback for when it has started, and an event that tells it to end."""
 
     def __init__(
         self, run: Callable[[Callable[[], None], anyio.Event], Awaitable[None]], on_end: Callable[[], None]
     ) -> None:
-        """`on_end` is called when all is over, whatever the reason."""
+        """`on_end` is called when the function has ended, for whatever reason."""
         self.is_over = False
         self.is_started = False
         self._run = run
         self._on_end = on_end
         self._stopping = anyio.Event()
         self._started_or_ended = anyio.Event()
-        """Set when it has started, or ended without."""
+        """Set when it has started, or ended before that."""
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope()
         self._error: BaseException | None = None
         self._task: asyncio.Task[None] | None = None
-        """Kept, or nobody would."""
+        """A reference, because asyncio keeps only weak ones."""
 
     @property
     def is_stopping(self) -> bool:
         return self._stopping.is_set() or self.is_over
 
     async def start(self) -> None:
-        """Returns when it has started; raises what kept it from that."""
+        """Return when it has started, or raise the error that prevented it."""
         self._spawn()
         try:
             await self._started_or_ended.wait()
@@ -58,13 +58,13 @@ class Background:
             raise ConsumerClosed("the consumer was closed while it was being opened")
 
     def stop(self) -> None:
-        """Ask it to end; may be called at any time, and again."""
+        """Ask it to end. May be called at any time, and more than once."""
         self._stopping.set()
         if not self.is_started:
             self._scope.cancel()
 
     async def join(self) -> None:
-        """Until it has ended, cancelled or not. The first caller gets what went wrong."""
+        """Wait until it has ended, even if cancelled. If it failed, the error is raised in the first caller only."""
         with anyio.CancelScope(shield=True):
             await self._ended.wait()
         self._raise()
@@ -77,7 +77,7 @@ class Background:
     def _spawn(self) -> None:
         try:
             loop = asyncio.get_running_loop()
-            is_asyncio = asyncio.current_task(loop) is not None  # else trio may be its guest
+            is_asyncio = asyncio.current_task(loop) is not None  # otherwise trio may run in guest mode
         except RuntimeError:
             is_asyncio = False
         if is_asyncio:
@@ -107,7 +107,7 @@ class Background:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Task groups wrap what went wrong in them: users are told of it as it is."""
+    """The error itself, without the exception groups that task groups wrap it in."""
     while isinstance(error, BaseExceptionGroup):
         first, *others = error.exceptions
         for other in others:

@@ -1,6 +1,6 @@
-"""What a user may say to a consumer: one typed, checked place, with Kafka's own names understood where they are pasted.
+"""A consumer's options: their types, defaults and checks. Kafka's own option names are understood, too.
 
-Decides what is allowed and what is left out means. Every refusal says what to write instead.
+Every error message says what to write instead.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ConsumerConfig:
     def make(
         cls, bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
     ) -> ConsumerConfig:
-        """Understands Kafka's dotted names; refuses unknown ones and suggests the nearest."""
+        """Build a configuration from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
         values: dict[str, Any] = {}
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
@@ -104,7 +104,7 @@ class ConsumerConfig:
         return self.acknowledgement == "implicit"
 
     def net_settings(self) -> NetSettings:
-        """What `net` is told; refuses what makes no sense together."""
+        """The settings for connections. Raises ConfigError if options contradict each other."""
         return NetSettings.parse(
             self.bootstrap_servers,
             client_id=self.client_id,
@@ -113,7 +113,7 @@ class ConsumerConfig:
         )
 
     def member_settings(self) -> MemberSettings:
-        """What the engine is told."""
+        """The settings for the engine."""
         return MemberSettings(
             net=self.net_settings(),
             group=self.group,
@@ -168,13 +168,13 @@ _EXAMPLES = {
 }
 _OWN = tuple(one.name for one in fields(ConsumerConfig) if one.name != "connection")
 CONNECTION_OPTIONS = tuple(name for name in CLIENT_OPTIONS if name not in _OWN)
-"""Options that are passed on to `net` as they are."""
+"""Options that are passed on to `net` unchanged."""
 OPTIONS = (*_OWN, *CONNECTION_OPTIONS)
-"""Every option of a consumer, without Kafka's names."""
+"""All options of a consumer, without Kafka's names for them."""
 
 
 def topic_names(value: object) -> tuple[str, ...]:
-    """One name, or several; none twice."""
+    """The topics of a subscription, given as one name or several, without duplicates."""
     if isinstance(value, str):
         return (value,)
     names: list[Any] = list(value) if isinstance(value, Iterable) else [None]

@@ -45,7 +45,7 @@ _BURST_S = 0.005
 
 
 class AsyncConsumer(Generic[RecordT_co]):
-    """What `ShareConsumer` does."""
+    """The implementation of `ShareConsumer`."""
 
     def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)
@@ -54,15 +54,15 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._holdings: Holdings | None = None
         self._inbox = Inbox(self._on_available)
         self._queue: list[object] = []
-        """Those who wait for records, in the order they came."""
+        """Tasks that wait for records, in the order of their requests."""
         self._background: Background | None = None
         self._thread = 0
-        """In which the event loop runs."""
+        """The id of the thread that runs the event loop."""
 
     async def __aenter__(self) -> Self:
         """Connect to a broker, or raise. Joining the group continues in the background."""
         if self._background is not None and not self._background.is_over:
-            raise KshareError("the consumer is open already: make one for each `async with`")
+            raise KshareError("the consumer is open already: create one for each `async with`")
         warn_if_slow()
         self._background = Background(self._live, self._on_end)
         await self._background.start()
@@ -76,7 +76,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         except Exception as problem:
             if error is None:
                 raise
-            # What ended the block is what the user has to know first.
+            # The user should see the error that ended the block.
             log.error("closing the consumer failed: %s", problem, exc_info=problem)
 
     async def close(self) -> None:
@@ -96,9 +96,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         await background.join()
 
     async def _live(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
-        """All that goes on in the background.
+        """Run the consumer in the background task.
 
-        Cancelling the user's code doesn't reach it: what was acknowledged is still to be sent, the group to be left.
+        It isn't cancelled along with the user's code: acknowledgements still have to be sent, and the group to be left.
         """
         with closing(self._reporter.log):
             async with reached(self._settings.net) as cluster:
@@ -125,14 +125,14 @@ class AsyncConsumer(Generic[RecordT_co]):
                         await self._member.close()
                     if limit.cancelled_caught:
                         log.warning(
-                            "group %s: not everything was settled within close_timeout (%g s); it is delivered again",
+                            "group %s: closing exceeded close_timeout (%g s): unsettled records are redelivered",
                             self.config.group,
                             self.config.close_timeout,
                         )
                     tasks.cancel_scope.cancel()
 
     def _on_end(self) -> None:
-        """Whoever still waits has nothing to wait for."""
+        """Wake all waiting tasks, since no more records will come."""
         if self._holdings is not None:
             self._holdings.batch_available.send()
             self._holdings.book.changed.send()
@@ -172,7 +172,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                 is_settled = True
             if not is_settled:
                 raise RequestTimedOut(
-                    "acknowledgements weren't confirmed in time; what became of them is open"
+                    "acknowledgements weren't confirmed within request_timeout: their outcome is open"
                 )
         return confirmation.all_results(book.topic_partition_of)
 
@@ -212,7 +212,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._held().set_most(records)
 
     def _burst_size(self) -> int:
-        """How many records may go by before everything else has to run again; what has expired by now is lost."""
+        """Check for expired locks; return how many records may be handed out before other tasks have to run."""
         holdings = self._held()
         holdings.book.check_leases()
         return holdings.processing_rate.within(_BURST_S)
@@ -222,7 +222,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         return cast("TypedBatch[RecordT_co]", await self._in_turn(self._take_batch))
 
     async def _open_batch(self) -> None:
-        """Until there are records on the shelf that all record loops take from."""
+        """Wait until the inbox has an opened batch, from which all record loops take records."""
         await self._in_turn(self._has_opened)
 
     def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
@@ -238,7 +238,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         return True
 
     async def _in_turn(self, take: Callable[[Holdings], TakenT | None]) -> TakenT:
-        """What `take` finds; who has waited longest takes first."""
+        """Wait until `take` returns something, and return that. The task that has waited longest is first."""
         holdings = self._held()
         await checkpoint()
         place = object()
@@ -256,18 +256,18 @@ class AsyncConsumer(Generic[RecordT_co]):
                 holdings.batch_available.send()
 
     def _take(self, take: Callable[[Holdings], TakenT | None]) -> TakenT | None:
-        """What has expired meanwhile isn't there any more: whoever ran before us may have blocked the loop."""
+        """Call `take`, after checking for expired locks: another task may have blocked the event loop for long."""
         holdings = self._held()
         self._inbox.give_back()
         holdings.book.check_leases()
         return take(holdings)
 
     def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
-        """A loop would have accepted these, but their lock is lost: told by `on_settled` and `commit`."""
+        """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
         self._opened().book.on_lock_lost(lease_of(batch), lost)
 
     def _on_available(self) -> None:
-        """Something is on the shelf. A loop may be collected in any thread; then whoever asks next finds it."""
+        """The inbox has something. If a loop is garbage-collected in another thread, the next request will find it."""
         if self._holdings is not None and self._holdings.waiters and self._thread == get_ident():
             self._holdings.batch_available.send()
 
@@ -290,8 +290,8 @@ class AsyncConsumer(Generic[RecordT_co]):
         background = self._background
         if background is None or background.is_over or (is_to_stay and background.is_stopping):
             raise ConsumerClosed(
-                f"the consumer of group {self.config.group!r} was closed: what it held is released; "
-                "open another one to go on"
+                f"the consumer of group {self.config.group!r} was closed, and its records were released: "
+                "open another consumer to continue"
             )
 
 
@@ -301,9 +301,9 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
     docs/consumer.md lists the options. Kafka's own option names are understood too.
     """
 
-    # Which deserializers make which records. Overloads of `__new__`, and in a class of its own, because editors show
-    # the docs of options only where `__init__` has no overloads, and mypy goes by `__new__` only where `__init__` is
-    # inherited.
+    # The record type for each combination of deserializers. These are overloads of `__new__`, in a separate class:
+    # editors show the docs of options only where `__init__` has no overloads, and mypy uses `__new__` only where
+    # `__init__` is inherited.
 
     if TYPE_CHECKING:
 
@@ -329,7 +329,7 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
 
 
 class ConsumerSource(NamedTuple):
-    """What loops over a consumer use of it beside its public surface: see `streams.Source`."""
+    """The non-public methods of a consumer that loops over it call: see `streams.BatchSource`."""
 
     next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
     open_batch: Callable[[], Coroutine[Any, Any, None]]
@@ -345,7 +345,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
 
 
 def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:
-    """None where bytes are wanted: then nothing stands between batches and records."""
+    """None without deserializers: then records are read without the overhead of a reader."""
     if config.key_deserializer is None and config.value_deserializer is None:
         return None
     return Reader(config.key_deserializer, config.value_deserializer, config.on_poison, reporter)

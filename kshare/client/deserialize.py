@@ -1,7 +1,7 @@
-"""Keys and values as the user's own objects, and what becomes of records that can't be turned into any.
+"""Deserializes keys and values, and handles records for which that fails.
 
-Decides which records of a batch reach the user; one that can't be read is settled, or raised, by itself and never takes
-others of its batch along. Never logs what is in a record: that may be anybody's secret.
+Decides which records of a batch reach the user. A record that can't be deserialized is settled or raised individually,
+without affecting others of its batch. Never logs the contents of a record, which may be confidential.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     RecordT_co = TypeVarWithDefault("RecordT_co", bound=ShareRecord, default=ShareRecord, covariant=True)
 else:
     RecordT_co = TypeVar("RecordT_co", covariant=True)
-"""What a consumer hands out; a ShareRecord unless deserializers make it more."""
+"""The type of a consumer's records: ShareRecord, or with deserializers a ReadRecord."""
 
 Deserializer = Callable[[bytes], Any]
 OnPoison = Literal["raise", "reject", "release"]
@@ -42,7 +42,7 @@ class ReadRecord(ShareRecord, Generic[KeyT, ValueT]):
 if TYPE_CHECKING:
 
     class TypedBatch(ShareBatch, Generic[RecordT_co]):
-        """A ShareBatch, as a type checker sees it: of these records. Compiled classes can't be generic themselves."""
+        """A ShareBatch with its record type, for type checkers only: compiled classes can't be generic."""
 
         def __iter__(self) -> Iterator[RecordT_co]:  # type: ignore[override]
             ...
@@ -52,10 +52,10 @@ else:
 
 
 class Reader:
-    """Turns keys and values by the user's functions; `on_poison` says what becomes of records that make one raise.
+    """Deserializes keys and values with the user's functions. `on_poison` tells what to do if one of them raises.
 
-    raise: DeserializationFailed, with the record to be settled by hand; asked for the next, the batch goes on.
-    reject, release: settled so, counted in the log, and the next record comes.
+    raise: raise DeserializationFailed, which has the record, for the user to settle. The batch can be continued.
+    reject, release: settle the record that way, count it in the log, and continue with the next record.
     """
 
     kind: type[ShareRecord] = ReadRecord
@@ -73,7 +73,7 @@ class Reader:
         self._reporter = reporter or Reporter()
 
     def read(self, record: ShareRecord) -> bool:
-        """Fill in key and value; False: it was settled, since it can't be read."""
+        """Set key and value. Returns False if that failed and the record was settled."""
         made = cast("ReadRecord[Any, Any]", record)
         made.key, made.value = Record.key.__get__(record), Record.value.__get__(record)
         part = "key"
@@ -98,7 +98,7 @@ class Reader:
         try:
             record.reject() if self.on_poison == "reject" else record.release()
         except AcknowledgeError:
-            self._log(logging.INFO, f"too late to be {past}: their lock was over", record)
+            self._log(logging.INFO, f"can't be {past}: their lock was lost", record)
 
     def _log(self, level: int, cause: str, record: ShareRecord) -> None:
         offset = record.offset

@@ -1,7 +1,7 @@
-"""What a consumer holds for its user: fetched partitions that wait to be handed out, and how much more is wanted.
+"""The records that a consumer holds: batches that wait to be handed out, and how many more to fetch.
 
-The consumer's `Holder`: the engine asks and tells it. Decides what reaches the user: never what was accepted before,
-never what has run out.
+This is the consumer's `Holder`, which the engine calls. Decides what is handed out to the user: never records that were
+accepted before, never records whose lock has expired.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kshare.state.unconfirmed_accepts import UnconfirmedAccepts
 
 
 class Holdings:
-    """`batch_available` is sent when a batch can be handed out, or when nobody needs to wait for one any more."""
+    """`batch_available` is sent when a batch can be handed out, or when waiting for one has become pointless."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Holdings:
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
-        """`can_renew`: whether the brokers can. `clock` and `suspended` are for the `LeaseBook`.
+        """`can_renew`: whether the brokers can renew locks. `clock` and `suspended` are for the `LeaseBook`.
 
-        `release_unattended` releases what was opened by a loop that has ended, and is in nobody's hands; it says how
-        many records these were.
+        `release_unattended` releases the records of a batch that was opened by a loop which has ended since. It returns
+        how many these were.
         """
         self.book = LeaseBook(
             self, lease_timers=lease_timers, clock=clock, reporter=reporter, suspended=suspended
@@ -54,9 +54,10 @@ class Holdings:
         self.processing_rate = ProcessingRate(max_records)
         self.memory = UnconfirmedAccepts()
         self.waiters = 0
-        """Tasks of the user's that wait for a batch."""
+        """The number of the user's tasks that wait for a batch."""
         self.skipped = 0
-        """Records accepted before that came back and were accepted again, without reaching the user."""
+        """The number of redelivered records that were accepted again without being handed out, as the user had accepted
+        them before."""
         self._release_unattended = release_unattended
         self._keeper = lease_timers
         self._counter = self.book.counter
@@ -64,8 +65,8 @@ class Holdings:
         self._topics: Container[str] | None = None
         self._max_bytes = max_bytes
         self._is_stalled = False
-        """The user doesn't come back before locks are over: what is fetched meanwhile costs deliveries, and goes back
-        unseen."""
+        """The user didn't ask for more before locks expired. More records would only use up deliveries, and be released
+        without having been handed out."""
         self._lock_s = math.inf
         self._reader = reader
         self._can_renew = can_renew
@@ -75,7 +76,7 @@ class Holdings:
 
     @property
     def is_user_waiting(self) -> bool:
-        """The user waits for more: whatever is undecided is in its hands."""
+        """The user waits for records, and so has all that are undecided."""
         return self.waiters > 0 and not self._waiting
 
     @property
@@ -87,13 +88,13 @@ class Holdings:
 
     @property
     def _outlasts_locks(self) -> bool:
-        """One record takes the user longer than another may wait for it."""
+        """Whether the user needs more time for one record than the next one may wait in the inbox."""
         rate = self.processing_rate.rate
         return 0 < rate * RENEW_LOCK_AFTER * self._lock_s < 1
 
     @property
     def bytes_left(self) -> int:
-        """How many bytes of records may be held beside those that are."""
+        """How many more bytes of records may be held."""
         if not self._counter.undecided:
             return self._max_bytes
         return max(0, self._max_bytes - self._keeper.bytes_held(self._max_bytes))
@@ -118,7 +119,7 @@ class Holdings:
     def handed_out_at(self) -> float:
         return self.processing_rate.handed_out_at
 
-    # --- what the engine tells
+    # --- notifications of the engine
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self._lock_s = lock_s or self._lock_s
@@ -163,7 +164,7 @@ class Holdings:
         self._remember(lease)
 
     def _remember(self, lease: Lease) -> None:
-        """What the user has accepted and nobody confirmed: it may come back."""
+        """Remember what the user accepted and no broker confirmed: it may be redelivered."""
         for first, last, epoch in lease.accepted():
             self.memory.remember(lease.partition, epoch, first, last)
 
@@ -181,16 +182,16 @@ class Holdings:
     def on_failed(self) -> None:
         self.batch_available.send()
 
-    # --- to the user
+    # --- for the user
 
     def next_batch(self) -> ShareBatch | None:
-        """The next that may still be handed out."""
+        """The next batch with records that are still held."""
         now = self.book.now()
         self.processing_rate.on_next_requested(now)
         self._is_stalled = False
         while self._waiting:
             pending = self._waiting.popleft()
-            # What was given back or lost meanwhile needs no look.
+            # Don't decode what was released or lost meanwhile.
             batch = self._open(pending) if pending.lease.undecided else None
             if batch is not None and len(batch) and self._keeper.hand_out(lease_of(batch), now):
                 self.processing_rate.on_handed_out(len(batch), now)
@@ -198,7 +199,7 @@ class Holdings:
         return None
 
     def _open(self, pending: PendingBatch) -> ShareBatch | None:
-        """None if there is nothing in it that can be handed out."""
+        """None if none of its records can be handed out."""
         batches = pending.verify()
         if not batches:
             return None
@@ -207,7 +208,7 @@ class Holdings:
         return opened
 
     def keep_only(self, topics: Container[str]) -> None:
-        """What is of another topic isn't handed out from now on: it is given back, be it waiting or on its way."""
+        """From now on, hand out only records of these topics. Others are released, including those still to arrive."""
         self._topics = topics
         for pending in list(self._waiting):
             if pending.topic not in topics:
@@ -215,17 +216,17 @@ class Holdings:
                 self._waiting.remove(pending)
 
     def stop_acquiring(self) -> None:
-        """No more is asked for, whatever becomes of what is held; what nobody was given yet is given back."""
+        """Stop fetching, and release everything that wasn't handed out yet."""
         self.processing_rate.max_records = 0
         self.keep_only(())
 
     def set_most(self, records: int) -> None:
-        """To be held from now on; what is held already stays."""
+        """Set the maximum number of held records. Those already held are kept."""
         self.processing_rate.max_records = records
         self.book.changed.send()
 
     async def wait_for_batch(self, ask: Callable[[], None]) -> None:
-        """Until there may be a batch; `ask` is called when it is known that the user waits for one."""
+        """Wait until a batch may be available. `ask` is called once the user counts as waiting."""
         batch_available = self.batch_available.next()
         self.waiters += 1
         try:

@@ -1,7 +1,7 @@
-"""Kafka's own option names, where users paste them: from Java's properties, librdkafka's or Python's dictionaries.
+"""Translates Kafka's own option names into ours: those of Java, librdkafka and other Python clients.
 
-Decides which of our options each stands for. One that has no counterpart is refused with what to write instead, so that
-nothing that was meant is silently dropped. Never checks values beyond what it takes to translate them.
+An option without a counterpart raises an error that says what to write instead: none is silently ignored. Values are
+checked only as far as their translation needs it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kshare.errors import ConfigError
 
 Given = Mapping[str, Any]
 Translate = Callable[[Any, Given], dict[str, Any]]
-"""From a value, and everything else that was given under Kafka's names, to options of ours."""
+"""Turns a value into options of ours. The second argument has all options that were passed."""
 
 _LOGIN = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
@@ -25,7 +25,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def parse_option(
     name: str, value: Any, given: Given, ours: Sequence[str], others: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """One option that a user wrote, in our names; of those that there aren't, `ours` are suggested, not `others`."""
+    """Translate one option into our names. For unknown names, the error suggests one of `ours`, never of `others`."""
     if name in ours or name in others:
         return {name: value}
     kafkas = dotted(name)
@@ -36,13 +36,13 @@ def parse_option(
 
 
 def dotted(name: str) -> str | None:
-    """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka has no such option."""
+    """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka doesn't have the option."""
     spelled = name.replace("_", ".")
     return spelled if spelled in KAFKA_NAMES or spelled in NOT_OURS else None
 
 
 def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[str, Any]:
-    """What one of Kafka's names means in our options; errors begin with the name as it was written."""
+    """Translate one of Kafka's options into ours. Error messages begin with the name as the user wrote it."""
     if kafkas in NOT_OURS:
         raise ConfigError(f"{written}: {NOT_OURS[kafkas]}")
     try:
@@ -51,7 +51,7 @@ def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[st
         raise ConfigError(f"{written}: {error}") from None
 
 
-# --- how values are turned
+# --- translations of values
 
 
 def _same(own: str) -> Translate:
@@ -63,7 +63,7 @@ def _number(own: str) -> Translate:
 
 
 def _seconds(own: str) -> Translate:
-    """Kafka counts in milliseconds, often written as text."""
+    """Kafka's durations are in milliseconds, and often strings."""
     return lambda value, _: {own: _whole(value) / 1000}
 
 
@@ -75,7 +75,7 @@ def _whole(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{value!r} is no whole number") from None
+        raise ConfigError(f"{value!r} isn't a whole number") from None
 
 
 def _is_true(value: Any) -> bool:
@@ -90,17 +90,17 @@ def _protocol(value: Any, given: Given) -> dict[str, Any]:
         raise ConfigError(f"must be one of {', '.join(_PROTOCOLS)}, not {value!r}")
     mechanism = [name for name in ("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism") if name in given]
     if protocol.startswith("SASL_") and not mechanism:
-        raise ConfigError(f'{protocol} needs to know how: add sasl_mechanism="PLAIN", or another')
+        raise ConfigError(f'{protocol} needs a SASL mechanism: add sasl_mechanism="PLAIN", or another')
     if not protocol.startswith("SASL_") and mechanism:
         right = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
         raise ConfigError(
-            f"{protocol} doesn't use SASL, yet {mechanism[0]} is given: write {right} or leave it out"
+            f"{protocol} doesn't use SASL, but {mechanism[0]} is given: write {right} or leave it out"
         )
     return {"tls": True} if protocol.endswith("SSL") else {}
 
 
 def _login(value: Any, _: Given) -> dict[str, Any]:
-    """Java's one line for everything that SASL needs. The line itself is in no error: it holds the password."""
+    """Java's single line for everything that SASL needs. Errors never quote it, because it contains the password."""
     if not any(module in str(value) for module in _PASSWORD_MODULES):
         raise ConfigError(
             "only PlainLoginModule and ScramLoginModule are understood; for OAUTHBEARER write token=<a function>, "
@@ -117,7 +117,7 @@ def _login(value: Any, _: Given) -> dict[str, Any]:
 
 
 def _store(own: str, kind: str) -> Translate:
-    """Java's key stores: those that are PEM files are read, others have to be converted."""
+    """Java's key stores: PEM files are read, others have to be converted."""
 
     def turn(value: Any, given: Given) -> dict[str, Any]:
         is_pem = str(given.get(f"ssl.{kind}.type", "")).upper() == "PEM"
@@ -145,7 +145,7 @@ def _host_check(value: Any, _: Given) -> dict[str, Any]:
 
 def _verification(value: Any, _: Given) -> dict[str, Any]:
     if not _is_true(value):
-        raise ConfigError("certificates are always checked; give tls=<an ssl.SSLContext> if you must")
+        raise ConfigError("certificates are always checked; to prevent that, write tls=<an ssl.SSLContext>")
     return {}
 
 
@@ -209,9 +209,9 @@ KAFKA_NAMES: dict[str, Translate] = {
 
 _OF_THE_GROUP = "it is a setting of the share group, set with an admin client: "
 _NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
-_ADAPTS = "leave it out: fetches adapt to what your code gets through, within max_records and max_bytes"
-_OURS_TO_DO = "leave it out: nothing has to be set for that here"
-_TOKEN = "leave it out and write token=<a function that gives a fresh token>"
+_ADAPTS = "leave it out: fetches adapt to how fast your code is, within max_records and max_bytes"
+_OURS_TO_DO = "leave it out: kshare doesn't need this setting"
+_TOKEN = "leave it out and write token=<a function that returns a fresh token>"
 
 NOT_OURS: dict[str, str] = {
     "auto.offset.reset": f"{_OF_THE_GROUP}share.auto.offset.reset",
@@ -221,8 +221,8 @@ NOT_OURS: dict[str, str] = {
     "enable.auto.commit": _NO_OFFSETS,
     "auto.commit.interval.ms": _NO_OFFSETS,
     "enable.auto.offset.store": _NO_OFFSETS,
-    "max.poll.interval.ms": "there is none: records are kept by renewing their leases, see max_lease_seconds",
-    "partition.assignment.strategy": "members of a share group share partitions: there is nothing to choose",
+    "max.poll.interval.ms": "leave it out: records are kept by renewing their locks, see max_lease_seconds",
+    "partition.assignment.strategy": "leave it out: members of a share group share partitions",
     "group.protocol": "leave it out: a share group has one protocol",
     "group.instance.id": "share groups have no static members: leave it out",
     "fetch.min.bytes": _ADAPTS,
@@ -232,12 +232,12 @@ NOT_OURS: dict[str, str] = {
     "key.deserializer": "a class name can't be loaded: write key_deserializer=<a function of bytes>",
     "value.deserializer": "a class name can't be loaded: write value_deserializer=<a function of bytes>",
     "ssl.truststore.password": "PEM files need none: convert the trust store and write ca_file=<that file>",
-    "ssl.keystore.password": "write key_password=<that of the key>, and cert_file=<a PEM file>",
+    "ssl.keystore.password": "write key_password=<the key's password>, and cert_file=<a PEM file>",
     "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop",
     "default.api.timeout.ms": "write request_timeout=<seconds>",
-    "statistics.interval.ms": "leave it out: give an observer, see kshare.metrics",
-    "metric.reporters": "leave it out: give an observer, see kshare.metrics",
-    "interceptor.classes": "leave it out: give an observer",
+    "statistics.interval.ms": "leave it out: write observer=<a function>, see kshare.metrics",
+    "metric.reporters": "leave it out: write observer=<a function>, see kshare.metrics",
+    "interceptor.classes": "leave it out: write observer=<a function>",
     "debug": 'leave it out: set the level of the loggers "kshare.client" and "kshare.net"',
     "allow.auto.create.topics": "consumers never create topics: leave it out",
     "metadata.max.age.ms": _OURS_TO_DO,

@@ -1,9 +1,9 @@
-"""Records and batches as users hold them.
+"""Records and batches, as users get them.
 
-A batch is one acquired range of one partition. Its records are read when it is iterated; settling it as a whole costs
-the same for one record and for a thousand. Which offsets have no record is decided before, in `arrivals`.
+A batch is one acquired range of one partition. Its records are decoded while it is iterated. Settling a whole batch
+costs the same for one record and for a thousand. `arrivals` has found out before which offsets have no record.
 
-Compiled through `record.pxd`: a record object is the very object that the walk over the batch fills.
+Compiled through `record.pxd`: the walk over a batch writes directly into the record objects.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, SENT,
 
 
 class RecordReader(Protocol):
-    """Turns keys and values into the user's objects."""
+    """Deserializes keys and values."""
 
     kind: type[ShareRecord]
-    """What it needs as a record."""
+    """The class of the records that it fills."""
 
     def read(self, record: ShareRecord) -> bool:
-        """False: it can't be read, and has been settled for that."""
+        """Returns False if the record couldn't be deserialized and was settled."""
         ...
 
 
 class Settler(Protocol):
-    """Takes decisions to where leases live."""
+    """Passes decisions on to the thread that owns the leases."""
 
     def settle(self, lease: Lease, offset: int, kind: int) -> bool:
-        """False: too late."""
+        """Returns False if it is too late: sent, settled or lost."""
         ...
 
     def settle_all(self, lease: Lease, kind: int) -> None: ...
@@ -123,13 +123,13 @@ class ShareBatch:
         self._batches = batches
         self._reader = reader
         self._settlement_queue: Settler | None = None
-        """Takes decisions in the place of the lease: for users in another thread."""
+        """Takes decisions in place of the lease, for users in another thread."""
         self._can_renew = True
-        """Whether the broker knows how."""
+        """Whether the brokers can renew locks."""
         self._spans = held_ranges(lease)
-        """What was there to be handed out: first and last offset of each stretch."""
+        """The records of the batch: first and last offset of each range."""
         self._is_part = False
-        """Others of its lease were handed out apart from it."""
+        """Whether other records of its lease are in another batch."""
 
     @property
     def partition(self) -> int:
@@ -141,7 +141,7 @@ class ShareBatch:
         return self._lease.delivery_count
 
     def __class_getitem__(cls, item: object) -> type:
-        """`ShareBatch[...]` says of which records, to type checkers alone."""
+        """`ShareBatch[...]` names the type of the records, for type checkers only."""
         return cls
 
     def __len__(self) -> int:
@@ -190,7 +190,7 @@ class ShareBatch:
             )
 
     def _settle(self, offset: int, kind: int) -> None:
-        """One record; AcknowledgeError when it is too late."""
+        """Settle one record. Raises AcknowledgeError if it is too late."""
         if self._settlement_queue is None:
             is_settled = self._lease.decide(offset, kind)
         else:
@@ -207,9 +207,9 @@ class ShareBatch:
             )
 
     def _settle_held(self, kind: int) -> None:
-        """All that is still undecided; what is lost is left out."""
+        """Settle all records that are still undecided. Lost ones are left out."""
         if self._is_part:
-            if kind == RENEW:  # which is a lease's
+            if kind == RENEW:  # always applies to a whole lease
                 self._lease.decide_held(RENEW)
             for first, last in self._spans if kind != RENEW else ():
                 for offset in range(first, last + 1):
@@ -230,7 +230,7 @@ class ShareBatch:
         return False
 
     def _lost_spans(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Which of these offsets can't be acknowledged since their lock is lost."""
+        """The ranges of these offsets that can't be acknowledged because their lock was lost."""
         lease = self._lease
         return [
             (lease.first + start, lease.first + end - 1)
@@ -248,15 +248,15 @@ class ShareBatch:
     def _lock_lost_error(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
         why = self._lease.loss_reason or (
-            "it ran out, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
+            "it expired, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
         self._lease.is_loss_reported = True
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lease is over ({why})"
+            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lock was lost ({why})"
         )
 
     def _rest_behind(self, offset: int) -> ShareBatch | None:
-        """Splits off what is still held behind this offset, for somebody else; None if there is nothing."""
+        """Split off what is still held after this offset as another batch; None if nothing is."""
         lease = self._lease
         held = sorted(
             run
@@ -283,9 +283,10 @@ class ShareBatch:
 
 
 class BatchIterator:
-    """A walk over the batch's records that are still held.
+    """Iterates over the records of a batch that are still held.
 
-    A record that nobody knows any more becomes the next one but one: to make each anew took as long as to read it.
+    The record object before the last one is reused if nothing refers to it any more: creating a new object took as long
+    as decoding the record.
     """
 
     __slots__ = (
@@ -308,16 +309,17 @@ class BatchIterator:
         self._next_batch = 0
         self._walk: RecordWalk | None = None
         self._given: ShareRecord | None = None
-        """The last, which whoever asks for the next mostly has at hand; and the one before it."""
+        """The last record, to which the user's code mostly still refers when it asks for the next."""
         self._reached = batch._lease.first - 1
-        """The last offset that was looked at."""
+        """The last offset that was decoded."""
         self._before: ShareRecord | None = None
+        """The record before the last one."""
 
     def __iter__(self) -> BatchIterator:
         return self
 
     def __reduce__(self) -> NoReturn:
-        refuse_copy(self, "iterate over the batch anew")
+        refuse_copy(self, "iterate over the batch again")
 
     def __next__(self) -> ShareRecord:
         record = self.next_held()
@@ -326,7 +328,7 @@ class BatchIterator:
         return record
 
     def next_held(self) -> ShareRecord | None:
-        """None at the end; asked again after an exception, it goes on behind the record that made it."""
+        """The next held record; None at the end. After an exception, continues after the record that caused it."""
         while True:
             walk = self._walk
             if walk is None:
@@ -350,7 +352,7 @@ class BatchIterator:
             self._walk = None
 
     def _give_back(self, walk: RecordWalk) -> None:
-        """What is behind a malformed record, which was raised for, can't be read by us."""
+        """Release everything after a malformed record, for which an error was raised: we can't decode it."""
         batch = self._batch._batches[self._next_batch - 1]
         first = max(walk.broken_at(), self._lease.first)
         for offset in range(first, min(batch.last_offset, self._lease.last) + 1):
@@ -361,11 +363,11 @@ class BatchIterator:
         return self._lease is lease
 
     def rest(self) -> ShareBatch | None:
-        """What hasn't been handed out yet, as a batch of its own: this walk is at its end then."""
+        """Split off what wasn't handed out yet as a separate batch. Ends this iteration."""
         return self._batch._rest_behind(self._reached)
 
     def _blank(self) -> ShareRecord:
-        """To be filled: what a reader makes of a record is its own, so its records are always new."""
+        """An empty record object. Those that a reader fills are never reused: they refer to deserialized objects."""
         record = self._before
         if record is not None and recycling.is_unshared(record):
             return record
@@ -381,35 +383,35 @@ class BatchIterator:
 
 
 def held_ranges(lease: Lease) -> list[tuple[int, int]]:
-    """First and last offset of every stretch that is undecided."""
+    """First and last offset of every range of undecided records."""
     return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
 
 
 def lease_of(batch: ShareBatch) -> Lease:
-    """For consumers, as what follows: users settle batches by what these show."""
+    """The lease of a batch. Like the functions below, for other modules only: users call the batch's methods."""
     return batch._lease
 
 
 def spans_of(batch: ShareBatch) -> list[tuple[int, int]]:
-    """What was there to be handed out: first and last offset of each stretch."""
+    """The records of the batch: first and last offset of each range."""
     return batch._spans
 
 
 def lost_spans_of(batch: ShareBatch, first: int, last: int) -> list[tuple[int, int]]:
-    """Which of these offsets can't be acknowledged since their lock is lost."""
+    """The ranges of these offsets that can't be acknowledged because their lock was lost."""
     return batch._lost_spans(first, last)
 
 
 def settle_held(batch: ShareBatch, kind: int) -> None:
-    """All that is still undecided; what is lost is left out."""
+    """Settle all records that are still undecided. Lost ones are left out."""
     batch._settle_held(kind)
 
 
 def settle_through(batch: ShareBatch, settlement_queue: Settler) -> None:
-    """Decisions go there from now on: for users in another thread."""
+    """Pass all decisions to this queue from now on, for users in another thread."""
     batch._settlement_queue = settlement_queue
 
 
 def set_can_renew(batch: ShareBatch, can_renew: bool) -> None:
-    """Whether the broker knows how."""
+    """Set whether the brokers can renew locks."""
     batch._can_renew = can_renew

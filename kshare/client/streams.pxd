@@ -1,4 +1,4 @@
-# C types for streams.py. A coroutine keeps its variables in an object of its own: they can't have C types from here.
+# C types for streams.py. Variables of coroutines can't have C types: they are kept in a separate object.
 
 cimport cython
 cimport kshare.fast.coarse_clock as coarse_clock

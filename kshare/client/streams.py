@@ -1,13 +1,13 @@
-"""What a loop over a consumer runs on: one record, or one batch, at a time.
+"""The iterators of loops over a consumer: record by record, or batch by batch.
 
-Classes and not async generators: those, left by a `break`, would have to be closed by hand on trio.
-In implicit mode what was handed out is accepted when the next is asked for, and at no other moment. However a loop is
-left, what it had in hand isn't accepted: it is given back when any loop next asks for records, or when the consumer is
-closed. So in implicit mode an iterator serves one task at a time: another that asked would accept what the first works
-on.
+They are classes because async generators that are left by a `break` must be closed explicitly on trio.
+In implicit mode, what was handed out is accepted only when the loop asks for the next. However a loop ends, its current
+record or batch isn't accepted: it is released when any loop asks for records again, or when the consumer is closed.
+Therefore an iterator in implicit mode serves one task at a time: if a second task asked for a record, that would accept
+the one that the first is still processing.
 
-Compiled through `streams.pxd`: a record that is there is taken without a coroutine (see `awaiting`). So that such a
-loop doesn't keep everybody else from running, it lets them every so many records.
+Compiled through `streams.pxd`: a record that is available is taken without a coroutine (see `awaiting`). After a
+limited number of such records, other tasks get a chance to run.
 """
 
 from __future__ import annotations
@@ -27,34 +27,32 @@ from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
 _MAX_BURST_MS = 50
-"""However few records went by: the user's code has held the loop up, and locks may be over meanwhile."""
+"""After this time, other tasks get a chance to run even after few records: the user's code has blocked the event loop,
+and locks may have expired meanwhile."""
 
 
 class BatchSource(Protocol):
-    """Where batches come from."""
+    """The consumer, as loops see it."""
 
     async def next_batch(self) -> ShareBatch:
-        """Lets everybody else run, too."""
+        """Also lets other tasks run."""
         ...
 
     async def open_batch(self) -> None:
-        """Until there are records on the shelf; lets everybody else run, too."""
+        """Wait until the inbox has an opened batch. Also lets other tasks run."""
         ...
 
     def burst_size(self) -> int:
-        """How many records may be handed out before everybody else has to run again.
-
-        What has expired by now isn't among them.
-        """
+        """Check for expired locks; return how many records may be handed out before other tasks have to run."""
         ...
 
     def on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
-        """A loop came back for the next, but the locks of these offsets were lost meanwhile."""
+        """A loop asked for the next record or batch, but the locks of these offsets of the last one were lost."""
         ...
 
 
 class BatchStream(Loop):
-    """Batch by batch."""
+    """Iterates batch by batch."""
 
     __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_source", "_task")
 
@@ -77,7 +75,7 @@ class BatchStream(Loop):
         if not self._is_implicit:
             return await self._source.next_batch()
         if self._is_waiting:
-            raise shared("it waits for another task already")
+            raise shared("another task is already waiting on it")
         self._is_waiting = True
         try:
             self._accept_current(task)
@@ -92,7 +90,7 @@ class BatchStream(Loop):
         if batch is None:
             return
         if task is not self._task and batch.is_held:
-            raise shared(f"{batch!r} isn't settled, and another task works on it")
+            raise shared(f"{batch!r} isn't settled, and another task is processing it")
         self._current = None
         lost: list[tuple[int, int]] = []
         for first, last in batch._spans:
@@ -107,9 +105,9 @@ class BatchStream(Loop):
 
 
 class Inbox:
-    """What all loops of a consumer share: batches that one of them opened, and what those that ended had in hand.
+    """Records and batches that all loops over a consumer share: opened batches, and what ended loops were processing.
 
-    `on_available` is called when something becomes available here, for those that wait.
+    `on_available` is called when something becomes available, to wake waiting tasks.
     """
 
     __slots__ = ("_left", "_loops", "_on_available", "_opened", "_unattended")
@@ -118,13 +116,14 @@ class Inbox:
         self._loops = 0
         """Record loops that haven't ended."""
         self._unattended: list[BatchIterator] = []
-        """Opened batches whose lock was renewed while there was no loop."""
+        """Opened batches whose lock was renewed while no loop was running."""
         self._opened: list[BatchIterator] = []
         self._left: list[ShareBatch | ShareRecord] = []
+        """What ended loops were processing."""
         self._on_available = on_available
 
     def give_back(self) -> None:
-        """Somebody asks for records: the loops that were left won't come back for what they had in hand."""
+        """Release what ended loops were processing, since a loop asks for records."""
         left, self._left = self._left, []
         for one in left:
             if isinstance(one, ShareBatch):
@@ -133,7 +132,7 @@ class Inbox:
                 one.batch._lease.decide_if_held(one.offset, RELEASE)
 
     def abandon(self, unfinished: ShareBatch | ShareRecord) -> None:
-        """Not given back at once: who has taken a single record by `anext` may still settle it."""
+        """A loop ended while processing this. Not released at once: after a single `anext`, the user may settle it."""
         self._left.append(unfinished)
         self._on_available()
 
@@ -152,13 +151,13 @@ class Inbox:
             record = iterator.next_held()
             if record is not None:
                 return record
-            # Others may have taken it away meanwhile.
+            # It may have been removed meanwhile.
             if self._opened and self._opened[0] is iterator:
                 del self._opened[0]
         return None
 
     def next_rest(self) -> ShareBatch | None:
-        """What record loops have opened and not come to, for those who ask for batches."""
+        """The rest of a batch that record loops have opened, for loops over batches."""
         while self._opened:
             rest = self._opened.pop(0).rest()
             if rest is not None:
@@ -173,9 +172,9 @@ class Inbox:
         self._loops -= 1
 
     def release_unattended(self, lease: Lease) -> int:
-        """Its lock is to be renewed. Says how many records are released instead: no loop came for them since last time.
+        """Called before the lock of a lease is renewed. Releases its records if no loop has run since the last renewal.
 
-        Not the first time, since whoever takes single records by `anext` begins a loop for each.
+        Returns how many. At the first renewal it releases nothing, since `anext` begins a loop for every single record.
         """
         released = 0
         for iterator in list(self._opened) if self._loops == 0 else ():
@@ -193,13 +192,13 @@ class Inbox:
         return released
 
     def clear(self) -> None:
-        """The consumer is being closed: nothing is handed out any more."""
+        """Drop all batches, since the consumer is being closed."""
         self._opened.clear()
         self._unattended.clear()
 
 
 class RecordStream(RecordIterator):
-    """Record by record."""
+    """Iterates record by record."""
 
     __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_left", "_source", "_task", "_until")
 
@@ -212,12 +211,13 @@ class RecordStream(RecordIterator):
         self._is_implicit = is_implicit
         self._current: ShareRecord | None = None
         self._task: object = None
-        """Whose hand that is."""
+        """The task that processes the current record."""
         self._is_waiting = False
-        """A task waits for the next."""
+        """Whether a task waits for the next record."""
         self._left = 0
+        """How many records may be handed out before other tasks have to run."""
         self._until = 0
-        """When this stretch ends, though there may be records left of it."""
+        """When other tasks have to run, even if `_left` isn't used up."""
 
     def take(self, task: object) -> ShareRecord | None:
         if self._left == 0 or self._is_waiting or coarse_clock.coarse_ms() > self._until:
@@ -236,7 +236,7 @@ class RecordStream(RecordIterator):
         if not self._is_implicit:
             return await self._next()
         if self._is_waiting:
-            raise shared("it waits for another task already")
+            raise shared("another task is already waiting on it")
         self._is_waiting = True
         try:
             self._accept_current(task)
@@ -264,13 +264,13 @@ class RecordStream(RecordIterator):
         record = self._current
         if record is not None:
             if task is not self._task and record.batch._lease.is_held(record.offset):
-                raise shared(f"{record!r} isn't settled, and another task works on it")
+                raise shared(f"{record!r} isn't settled, and another task is processing it")
             self._current = None
             if not record.batch._lease.decide_if_held(record.offset, ACCEPT):
                 self._on_settled_before(record)
 
     def _on_settled_before(self, record: ShareRecord) -> None:
-        """By the user's own word, or lost."""
+        """The user has acknowledged the record, or its lock was lost."""
         lost = record.batch._lost_spans(record.offset, record.offset)
         if lost:
             self._source.on_lock_lost(record.batch, lost)
@@ -283,8 +283,8 @@ class RecordStream(RecordIterator):
 
 def shared(why: str) -> KshareError:
     return KshareError(
-        f"this iterator is shared by several tasks: {why}. To go on would accept what isn't finished. Write "
-        "`async for record in consumer` in each task instead: these loops share what is there"
+        f"this iterator is shared by several tasks: {why}. Continuing would accept what isn't processed yet. Write "
+        "`async for record in consumer` in each task instead: the loops share the consumer's records"
     )
 
 

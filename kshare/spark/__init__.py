@@ -1,6 +1,6 @@
 """Share groups as a Spark data source: the driver handles offset ranges, executors read the records into Arrow.
 
-`spark.read` and `spark.readStream` find it by the name of the format; this package has the functions that users call.
+`spark.read` and `spark.readStream` find it by the name of the format. This package has the functions that users call.
 """
 
 from __future__ import annotations

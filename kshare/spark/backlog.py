@@ -83,7 +83,7 @@ class BacklogView:
 
 
 async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
-    """Asks for states first and for end offsets last, so that concurrent changes don't make the view smaller."""
+    """Requests states first and end offsets last, so that concurrent changes don't make the view smaller."""
     group = options.group
     settings = {
         one.name: one.value or ""

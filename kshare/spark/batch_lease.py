@@ -8,13 +8,13 @@
     --------------------------------+---------------------------------------------------------------------
     is entered                      | acquired, up to `max_records`; their bytes are dropped at once
     lasts                           | renewed, however long it takes (brokers from Kafka 4.2 on)
-    ends                            | accepted; LeaseLost if some couldn't be
+    ends                            | accepted; LeaseLostError if some couldn't be
     ends with an exception          | released: they will be redelivered
     and the process is killed       | released by the broker, at the latest when their locks expire
 
-A member of the group, in an event loop in a thread, lives as long as the block. Executors read the records themselves
-with plain Fetch requests, each time a DataFrame is computed. Decides when to stop acquiring; `kshare.client` decides
-when to renew.
+During the block, a member of the group runs in an event loop in a thread. Executors read the records themselves with
+plain Fetch requests, each time a DataFrame is computed. Decides when to stop acquiring; `kshare.client` decides when to
+renew.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LULL_S = 1.0
-"""Acquiring ends when no more records have come for so long."""
+"""Acquiring ends if no more records have arrived for this long."""
 _LONGEST_S = 86_400.0
 _MOST = 1_000_000
-"""At once: brokers' locks bound it lower, most often."""
+"""The largest `max_records` of a consumer. The brokers' limit on locks is usually lower."""
 
 
 class LeaseLostError(KshareError):
@@ -72,26 +72,26 @@ class BatchLease:
         self._refused: KshareError | None = None
         self._life: ExitStack | None = None
         self.ranges: tuple[RecordRange, ...] = ()
-        """What was acquired."""
+        """The acquired ranges."""
 
     @property
     def count(self) -> int:
-        """How many offsets were acquired: as many records, less those that compaction and transactions took out."""
+        """How many offsets were acquired. Some may have no record, because of compaction or transactions."""
         return sum(map(len, self.ranges))
 
     @property
     def token(self) -> str:
-        """For `spark.read.format("kshare").option("lease", lease.token)`; as secret as the options that went in."""
+        """For `spark.read.format("kshare").option("lease", lease.token)`. Contains the options, including passwords."""
         self._check()
         return LeaseToken(self._given, self._member_id, self.ranges).encode()
 
     def dataframe(self) -> DataFrame:
-        """The records, as often as wanted: each computation reads the same ones anew."""
+        """A DataFrame of the records. Each computation reads the same records again."""
         token = self.token
         return self._spark.read.format("kshare").option("lease", token).load()
 
     def __enter__(self) -> Self:
-        """Acquires: returns with `max_records`, when no more come, or after `max_wait` with none at all."""
+        """Acquire records. Returns with `max_records`, when no more arrive, or after `max_wait` if there are none."""
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio", name="kshare lease"))
             self._ended = self._portal.call(anyio.Event)
@@ -102,7 +102,7 @@ class BatchLease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Accepts if there is no error; whatever ended the block goes on."""
+        """Accept the records if the block ended without an exception; otherwise release them."""
         life, self._life = self._life, None
         assert life is not None, "entered before"
         with life:
@@ -123,13 +123,13 @@ class BatchLease:
     def _loss(self) -> str:
         return (
             f"{self._lost} of {self.count} leased records are lost: their locks expired, or a connection broke. They "
-            "will be redelivered, so what was done with them happens twice"
+            "will be redelivered, and processed twice"
         )
 
     # --- in the loop's thread
 
     async def _hold(self, *, task_status: TaskStatus[None]) -> None:
-        """All of the lease. What isn't accepted when it closes is released with it."""
+        """Hold the records from acquiring them to the end. Those that aren't accepted by then are released."""
         config = self._options.consumer
         consumer: ShareConsumer = ShareConsumer(
             config.bootstrap_servers,
@@ -155,7 +155,7 @@ class BatchLease:
                 self._lost = self.count - held
 
     async def _acquire(self, consumer: ShareConsumer) -> list[Locks]:
-        """Keeps the locks but not the records, which the executors read themselves."""
+        """Acquire records. Keeps their locks but not the records, which the executors read themselves."""
         ranges: list[RecordRange] = []
         locks: list[Locks] = []
         batches = consumer.batches()

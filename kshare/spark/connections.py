@@ -1,7 +1,7 @@
 """The connections of a Python process to its clusters, kept between tasks, since Spark reuses its workers.
 
 They are opened when first requested, shared by callers with the same settings, and closed when the process ends or too
-many clusters are connected. They run in an event loop of their own, in a thread that doesn't keep the process alive. A
+many clusters are connected. They run in a separate event loop, in a thread that doesn't keep the process alive. A
 forked process starts without any.
 """
 
@@ -45,7 +45,7 @@ class Connections:
             for is_committed_only in (False, True)
         }
         self.sizes: dict[LogPartition, float] = {}
-        """Bytes per offset, as measured so far: determines how much to ask for."""
+        """Bytes per offset by partition, as measured so far. Determines how much to ask for."""
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
         return self._portal.start_task_soon(function, *args)

@@ -1,7 +1,4 @@
-"""The numbers that Spark shows in a query's progress.
-
-Pure; decides nothing.
-"""
+"""The numbers that Spark shows in a query's progress."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ class QueryCounters:
         self.starts: dict[tuple[str, int], int] = {}
         """The group's start offsets, by topic and partition, as last requested."""
         self.finished: set[tuple[str, int]] = set()
-        """Topics and partitions without lag when last requested: the start offset that brokers report stays behind
-        until the group's next acknowledgement in that partition."""
+        """Topics and partitions without lag when last requested. For these, the reported start offset may be too low:
+        brokers update it only with the group's next acknowledgement in the partition."""
         self._emitted = 0
         self._redelivered = 0
         self._accepted = 0
@@ -53,7 +50,7 @@ class QueryCounters:
         self._emitted += sum(map(len, token.acquired))
 
     def on_group_offsets(self, group_offsets: Iterable[PartitionOffset]) -> None:
-        """Takes the offsets that the group's coordinator reports; brokers before Kafka 4.2 report no lag."""
+        """Store the offsets that the group's coordinator reports. Brokers before Kafka 4.2 report no lag."""
         rows = list(group_offsets)
         for row in rows:
             if row.start_offset is not None:

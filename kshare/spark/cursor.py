@@ -29,7 +29,7 @@ from kshare.spark.arrow import Counted
 
 _SMALLEST, _FIRST, _LARGEST = 64 << 10, 1 << 20, 8 << 20
 _BATCH_OVERHEAD = 1.2
-"""Ask for so much more than the estimate: responses end within a batch, and batches differ in size."""
+"""Ask for this many times the estimate: responses end within a batch, and batches differ in size."""
 
 
 class Cursor:
@@ -53,7 +53,7 @@ class Cursor:
 
     @property
     def bytes_to_fetch(self) -> int:
-        """How many bytes to ask for: about the size of the ranges, as anything after them would be read in vain."""
+        """How many bytes to ask for: about the size of the ranges, since nothing after them is needed."""
         if self.bytes_per_offset is None:
             return _FIRST
         wanted = (self._ranges[-1][1] + 1 - self.offset) * self.bytes_per_offset * _BATCH_OVERHEAD
@@ -71,7 +71,7 @@ class Cursor:
         for index, (batch, is_for_users) in enumerate(batches):
             following = batches[index + 1][0] if index + 1 < len(batches) else None
             if batch.base_offset <= self._read_to:
-                reason = f"it goes to offset {batch.last_offset}; one before it went to {self._read_to}"
+                reason = f"it ends at offset {batch.last_offset}, but an earlier one ended at {self._read_to}"
                 raise CorruptBatchError(batch.base_offset, 0, reason)
             begun = batch.base_offset if begun is None else begun
             reached = batch.last_offset
@@ -84,7 +84,7 @@ class Cursor:
                 # Its checksum is verified when it is read.
                 found.append((batch, touching))
             elif following is None or following.base_offset != batch.last_offset + 1:
-                # The checksum covers where it ends. If the next batch begins right there, that is confirmation enough.
+                # The checksum covers where it ends. It needn't be verified if the next batch begins right there.
                 batch.check()
             self._read_to = batch.last_offset
             self._move_to(batch.last_offset + 1)
@@ -104,13 +104,13 @@ class Cursor:
         return False
 
     def _seen_before(self, batches: Sequence[tuple[Batch, bool]]) -> int:
-        """How many of them, from the first on, the last response had as well."""
+        """How many of these batches, counted from the first, were also in the last response."""
         before, self._seen = self._seen, [(batch.base_offset, batch.checksum) for batch, _ in batches]
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, self._seen, strict=False))
         return len(list(same))
 
     def lose_before(self, log_start: int | None) -> list[tuple[int, int]]:
-        """The log now starts there, or (None) is empty: skips and returns what is lost."""
+        """Skip and return the ranges that are lost because the log now starts at `log_start`, or is empty (None)."""
         if log_start is None:
             log_start = self._ranges[-1][1] + 1
         lost = [

@@ -1,4 +1,4 @@
-"""Which component owns an unacknowledged record: the rules by which nothing is lost and nothing is emitted twice.
+"""Which component owns an unacknowledged record. These rules ensure that nothing is lost and nothing is emitted twice.
 
 Every offset that a broker has acquired for this query is in one of these states:
 
@@ -29,7 +29,7 @@ Every offset that a broker has acquired for this query is in one of these states
     Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read, now and
     didn't know (PySpark 4.0 and 4.1)        | at each replay
 
-Decides what is emitted, accepted and released. Never reads a clock, never sends anything, knows nothing of Spark.
+Decides what is emitted, accepted and released. Never reads a clock, never sends anything, never calls Spark.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Verdicts = Mapping[Verdict, Sequence[PartitionRange]]
 
 @dataclass(slots=True)
 class Decisions:
-    """What to acknowledge now, as far as it is still held."""
+    """What to acknowledge now, if it is still held."""
 
     accept: list[PartitionRange] = field(default_factory=list)
     release: list[PartitionRange] = field(default_factory=list)
@@ -81,9 +81,9 @@ class Custody:
         self._last: Token | None = None
         """The newest token that Spark may know of."""
         self._replayed: Token | None = None
-        """Known to be in Spark's log, but not whether its batch is complete."""
+        """A token that is known to be in Spark's log, while it isn't known whether its batch is complete."""
         self._adopted_start: Token | None = None
-        """Where the newest token begins, if only reading it has told."""
+        """The start of the newest token, if it wasn't known before the token was read."""
         self._fresh: deque[_Fresh] = deque()
         self._is_fresh = OffsetSet()
         self._in_flight = OffsetSet()
@@ -96,12 +96,12 @@ class Custody:
 
     @property
     def has_begun(self) -> bool:
-        """Whether Spark has passed the query's position: before that, nothing may be acquired."""
+        """Whether Spark has passed the query's position. Before that, nothing may be acquired."""
         return self._last is not None
 
     @property
     def fresh(self) -> int:
-        """Offsets that a token could be made of."""
+        """The number of offsets that are available for the next token."""
         return self._is_fresh.total
 
     @property
@@ -118,9 +118,9 @@ class Custody:
     # --- Spark's side
 
     def complete(self, start: Token, verdicts: Verdicts | None = None) -> Decisions:
-        """Spark asks for what comes after `start`: its batch is complete.
+        """Spark asks for what comes after `start`, so the batch of `start` is complete.
 
-        `verdicts`: of a token that another process made, what became of single rows, where that is known.
+        `verdicts`: for a token that another process made, the user's decisions for single rows, if they are known.
         """
         last = self._last
         if last is None:
@@ -133,13 +133,13 @@ class Custody:
             self._last, self._in_flight, self._verdicts = start, OffsetSet(), {}
             return back
         raise TokenError(
-            f"Spark goes on after batch {start.batch} of this source, which knows only {last.batch}: is the "
+            f"Spark continues after batch {start.batch} of this source, but knows only batch {last.batch}: is the "
             "checkpoint used by another query at the same time? Give each its own checkpointLocation"
         )
 
     def plan(self, limit: int) -> Token | None:
-        """A token of what is fresh, `limit` records at most; None where nothing is. Only after `complete`."""
-        assert self._last is not None, "Spark says first where it stands"
+        """Make a token of at most `limit` fresh records; None if there are none. Call `complete` before."""
+        assert self._last is not None, "Spark has passed its position before"
         assert not self._in_flight, "one batch at a time"
         ranges = tuple(self._take(limit))
         if not ranges:
@@ -157,18 +157,18 @@ class Custody:
         return self._last
 
     def release_fresh(self) -> Decisions:
-        """Releases what is in no token yet; it will be redelivered."""
+        """Release what is in no token yet. It will be redelivered."""
         back = Decisions(release=[*self._is_fresh])
         self._fresh, self._is_fresh = deque(), OffsetSet()
         return back
 
     def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[RecordRange, ...], Decisions]:
-        """Spark is about to read what lies between: the ranges, and what may be accepted by that.
+        """Spark is about to read from `start` to `end`. Returns the ranges to read, and what to accept now.
 
-        `is_logged`: it is certain that Spark's log holds `end`.
+        `is_logged`: whether Spark's log certainly has `end`.
         """
         if start == end:
-            # PySpark 4.0 and 4.1 begin with this. Whether the batch is complete is told by what they ask next.
+            # The first call of PySpark 4.0 and 4.1. Their next call tells whether the batch is complete.
             self._replayed = end if self._last is None else None
             return (), Decisions()
         decisions = Decisions()
@@ -177,7 +177,7 @@ class Custody:
             is_logged = True
         elif end != self._last:
             raise TokenError(
-                f"Spark wants to read batch {end.batch} of this source, which planned {self._last.batch}: is the "
+                f"Spark reads batch {end.batch} of this source, but batch {self._last.batch} was planned: is the "
                 "checkpoint used by another query at the same time? Give each its own checkpointLocation"
             )
         ranges = end.acquired
@@ -196,11 +196,11 @@ class Custody:
         return ranges, decisions
 
     def resume(self) -> Token | None:
-        """For releases of Spark that don't say where they stand: the newest token there is."""
+        """The newest token, for versions of Spark that don't pass their position."""
         return self._last or self._replayed
 
     def settle_rows(self, span: PartitionRange, verdict: Verdict | None) -> int:
-        """How many of these are in flight; the user wants them settled so when the batch is complete."""
+        """Note the user's decision for these, to apply it with the batch. Returns how many are in flight."""
         known = self._in_flight.within(span)
         if verdict is not None:
             for other in self._verdicts.values():
@@ -211,13 +211,13 @@ class Custody:
 
     @property
     def verdicts(self) -> Verdicts:
-        """So far, of the batch in flight."""
+        """The user's decisions so far for the batch in flight."""
         return {verdict: [*spans] for verdict, spans in self._verdicts.items()}
 
     def limit_to(self, ends: Mapping[tuple[str, int], int]) -> None:
-        """From here on nothing is emitted that lies at or after these offsets (by topic and partition), or elsewhere.
+        """From now on, emit only records before these offsets, and none of other topics and partitions.
 
-        What the broker gives of it nevertheless is kept and not released: it would come again at once, and again.
+        If the broker delivers others, they are kept locked: released ones would be redelivered at once, repeatedly.
         """
         self._ends = ends
 
@@ -249,7 +249,7 @@ class Custody:
         self._owed.remove(span)
 
     def start_moved(self, partition: TopicIdPartition, offset: int) -> None:
-        """The group's start in this partition: all that lies before it is done."""
+        """The group's start offset in this partition is `offset`: everything before it is done."""
         self._owed.remove(PartitionRange(partition, 0, offset - 1))
 
     def topic_gone(self, topic_id: bytes) -> None:
@@ -262,7 +262,7 @@ class Custody:
     # --- inside
 
     def _adopt(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
-        """A token that another process made."""
+        """Continue with a token that another process made."""
         self._last, self._replayed = token, None
         self._name_topics(token)
         if not is_complete:
@@ -273,7 +273,7 @@ class Custody:
         return Decisions(accept=self._adopt_owed(emitted))
 
     def _adopt_owed(self, emitted: OffsetSet) -> list[PartitionRange]:
-        """Emitted by another process. Gives what of it is held already: to be accepted now."""
+        """These were emitted by another process. Returns those that are already held, to be accepted now."""
         held: list[PartitionRange] = []
         for span in [*emitted]:
             held += [*self._is_fresh.within(span), *self._in_flight.within(span)]
@@ -313,7 +313,7 @@ class Custody:
             self._is_fresh.add(span)
 
     def _take(self, limit: int) -> Iterator[RecordRange]:
-        """Oldest first; what is too long is cut."""
+        """Take at most `limit` fresh records, the oldest first. The last range is cut if necessary."""
         while self._fresh and limit > 0:
             one = self._fresh.popleft()
             partition, first, last = one.span
@@ -348,8 +348,8 @@ def _spans(ranges: Iterable[RecordRange]) -> OffsetSet:
 
 
 def _emitted(token: Token, verdicts: Verdicts | None = None) -> OffsetSet:
-    """What is owed once the batch of this token is complete, where another process has made it."""
-    # Where nobody knows which rows the user settled otherwise: better emitted twice than lost.
+    """What is owed when the batch of this token, which another process made, is complete."""
+    # If it isn't known which rows the user settled otherwise, emit them twice rather than lose some.
     done = () if token.is_settled_by_row and verdicts is None else token.acquired
     emitted = _spans((*token.owed, *done))
     for spans in (verdicts or {}).values():
@@ -375,7 +375,7 @@ def _without(span: PartitionRange, hole: PartitionRange) -> Iterator[PartitionRa
 
 
 def _joined(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
-    """Neighbours that were delivered equally often are one: tokens are written at every trigger."""
+    """Merge adjacent ranges with the same delivery count, since a token is written for every trigger."""
     joined: list[RecordRange] = []
     for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
         before = joined[-1] if joined else None

@@ -1,10 +1,10 @@
 """Detects that the driver of a query's runner has ended.
 
-A runner isn't told when its driver was killed, nor when `spark.stop()` was called without `query.stop()`: Spark keeps
-asking it for offsets then, as long as the JVM lives. But a killed driver's children get another parent process, and a
+A runner isn't notified when its driver is killed, nor when `spark.stop()` is called without `query.stop()`: then Spark
+keeps asking it for offsets as long as the JVM runs. But a killed driver's children get another parent process, and a
 context that stops removes the folder of its files.
 
-Decides only that; the caller leaves the group.
+The caller leaves the group.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 
 class DriverWatch:
-    """Watches from its creation on; to be created in the runner."""
+    """Watches the driver. Must be created in the runner."""
 
     def __init__(self, context_folder: Path | None = None) -> None:
         self._parent = os.getppid()
         folder = context_folder or _context_folder()
-        # A job's own folder within the context's may not exist.
+        # The folder of a job, inside the context's, may not exist.
         candidates = [] if folder is None else [folder, folder.parent]
         self._folder = next((one for one in candidates if one.is_dir()), None)
 

@@ -34,10 +34,10 @@ class LeaseEnded(KshareError):
 
 @dataclass(frozen=True, slots=True)
 class LeaseToken:
-    """Text by `encode`, and back by `decode`."""
+    """The content of a token."""
 
     given: Mapping[str, str]
-    """The options as they were written."""
+    """The options of the lease, as the user wrote them."""
     member_id: str
     ranges: tuple[RecordRange, ...]
 
@@ -61,7 +61,7 @@ class LeaseToken:
             ) from None
 
     def options(self, more: Mapping[str, str]) -> ReadOptions:
-        """The options of a DataFrame: those of the lease, overridden by those given beside its token."""
+        """The options of a DataFrame: those of the lease, overridden by those passed along with its token."""
         beside = {name: value for name, value in more.items() if name.lower() != "lease"}
         named = {name.lower() for name in beside}
         kept = {name: value for name, value in self.given.items() if name.lower() not in named}
@@ -69,7 +69,7 @@ class LeaseToken:
 
 
 def lease_options(token: str, given: Mapping[str, str]) -> ReadOptions:
-    """For the schema."""
+    """The options of a DataFrame that reads a lease."""
     return LeaseToken.decode(token).options(given)
 
 
@@ -108,6 +108,6 @@ class LeaseReader(DataSourceReader):
             members = {one.member_id for one in described.members}
         if self._token.member_id not in members:
             raise LeaseEnded(
-                f"the lease on records of group {group} has ended: its `with` block was left, or the process that "
-                "held it is gone. Others may have the records now: finish all actions within the block"
+                f"the lease on records of group {group} has ended: its `with` block was left, or its process has "
+                "ended. Other consumers may have the records now: finish all actions within the block"
             )

@@ -3,7 +3,7 @@
 Brokers before Kafka 4.2 don't renew locks: records that aren't accepted within the lock are redelivered. So a
 micro-batch should take at most half of the lock; its duration has a constant part and a part per record.
 
-Pure; times are passed in.
+Never reads a clock; times are passed in.
 """
 
 from __future__ import annotations

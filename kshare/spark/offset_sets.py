@@ -1,7 +1,4 @@
-"""Sets of offsets, stored as ranges: the cost is per range, never per record.
-
-Pure bookkeeping; decides nothing.
-"""
+"""Sets of offsets, stored as ranges: the cost is per range, never per record."""
 
 from __future__ import annotations
 

@@ -22,24 +22,24 @@ LARGEST_BATCH = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Of a stream, or of a batch view; can be pickled. Durations are seconds."""
+    """The options of a stream, a backlog view or a lease. Can be pickled. Durations are in seconds."""
 
     consumer: ConsumerConfig
-    """The cluster, the group, the topics, and how to log in."""
+    """The cluster, the group, the topics, and how to authenticate."""
     include_headers: bool = False
     delivery_count: bool = False
-    """Whether there is a column `deliveryCount`."""
+    """Whether to add the column `deliveryCount`."""
     fail_on_data_loss: bool = True
     settle: Settle = "sink"
     """What owns the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
     settle_rows: bool = False
-    """Whether `kshare.spark.settle` may settle single rows otherwise."""
+    """Whether `kshare.spark.settle` may reject or release single rows."""
     max_records: int = 1_000_000
-    """In a micro-batch. The group's locks, so many a partition, are most often the narrower bound."""
+    """The maximum number of records in a micro-batch. Usually the group's limit on locks per partition is lower."""
     min_partitions: int | None = None
-    """Tasks to cut a micro-batch, or a view, into, where there are fewer partitions."""
+    """The number of tasks to split a micro-batch or view into, if there are fewer partitions."""
     max_wait: float = 0.5
-    """How long a trigger may wait for the first record, and for a micro-batch to fill up."""
+    """How long a trigger may wait for the first record, and for more records after it."""
 
     @property
     def group(self) -> str:
@@ -54,7 +54,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
-        """From what Spark hands over: text by name, in whatever case."""
+        """Parse the options that Spark passes. Their names are case-insensitive."""
         written = {name.lower(): (name, value) for name, value in given.items()}
         values: dict[str, Any] = {}
         kafkas: dict[str, Any] = {}
@@ -65,19 +65,19 @@ class ReadOptions:
                 _take(name, original, value, values, is_streaming)
         if values.get("settle_rows") and values.get("settle") == "checkpoint":
             raise ConfigError(
-                "settleRows needs settle=sink: by checkpoint all rows are accepted before your code has seen one"
+                "settleRows needs settle=sink: with checkpoint, all rows are accepted before your code gets them"
             )
         return cls(consumer=_consumer(kafkas, values), **values)
 
 
 def lease_token(given: Mapping[str, str]) -> str | None:
-    """The option `lease`, which stands for all others: a lease knows its cluster and its ranges."""
+    """The value of the option `lease`, if given. It excludes most others: a lease has its own cluster and ranges."""
     written = {name.lower(): value for name, value in given.items()}
     token = written.pop("lease", None)
     others = [name for name in written if name not in _OF_ROWS]
     if token is not None and others:
         raise ConfigError(
-            f"lease and {_spelled(others[0])} exclude each other: a lease knows its cluster, group and topics already"
+            f"lease and {_spelled(others[0])} exclude each other: a lease has its own cluster, group and topics"
         )
     if token == "":
         raise ConfigError('lease is empty: write option("lease", lease.token)')
@@ -153,15 +153,15 @@ _ALL = (
 )
 _KNOWN = {one.spelled.lower(): one for one in _ALL}
 _OF_ROWS = {"includeheaders", "deliverycount", "failondataloss", "minpartitions"}
-"""What may be said beside a lease."""
+"""Options that may be combined with a lease."""
 
 _BEGINS = (
-    "a share group has no starting offsets of a query's own: set share.auto.offset.reset of the group, or reset its "
-    "offsets, with `kshare groups` or kshare.AdminClient"
+    "starting offsets belong to the share group, not to the query: set the group's share.auto.offset.reset, or reset "
+    "its offsets, with `kshare groups` or kshare.AdminClient"
 )
-_ENDS = "the view ends where the topic ends when it is planned: filter by offset or timestamp"
+_ENDS = "the view ends where the topic ends when it is planned: filter by offset or timestamp instead"
 _ONE_WAY = 'members of a share group share whole topics: write option("subscribe", "orders,refunds")'
-_OURS = "leave it out: nothing has to be set for that here"
+_OURS = "leave it out: kshare doesn't need this setting"
 _REFUSED = {
     "assign": _ONE_WAY,
     "subscribepattern": _ONE_WAY,
@@ -172,10 +172,10 @@ _REFUSED = {
     "endingoffsets": _ENDS,
     "endingtimestamp": _ENDS,
     "endingoffsetsbytimestamp": _ENDS,
-    "groupidprefix": 'share groups are named by you: write option("group", "orders")',
-    "minoffsetspertrigger": "leave it out and write maxWaitMs: how long a micro-batch may fill up",
-    "maxtriggerdelay": "leave it out and write maxWaitMs: how long a micro-batch may fill up",
-    "maxrecordsperpartition": "leave it out and write minPartitions: tasks to cut a micro-batch into",
+    "groupidprefix": 'leave it out and name the group: write option("group", "orders")',
+    "minoffsetspertrigger": "leave it out and write maxWaitMs: how long to wait for more records",
+    "maxtriggerdelay": "leave it out and write maxWaitMs: how long to wait for more records",
+    "maxrecordsperpartition": "leave it out and write minPartitions: the number of tasks to split a micro-batch into",
     "kafkaconsumer.polltimeoutms": _OURS,
     "fetchoffset.numretries": _OURS,
     "fetchoffset.retryintervalms": _OURS,
@@ -194,11 +194,11 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
     known = _KNOWN.get(name)
     if known is None:
         near = get_close_matches(name, [*_KNOWN, "kafka.bootstrap.servers", "lease"], 1)
-        hint = f"did you mean {_spelled(near[0])}?" if near else f"there are {', '.join(_names())}"
+        hint = f"did you mean {_spelled(near[0])}?" if near else f"the options are {', '.join(_names())}"
         raise ConfigError(f"there is no option {original!r}: {hint}")
     if known.where == "stream" and not is_streaming:
         raise ConfigError(
-            f"{known.spelled} is for streams: spark.read gives a view of the backlog and acquires nothing"
+            f"{known.spelled} is for streams: spark.read only views the backlog and acquires nothing"
         )
     if known.field in values:
         raise ConfigError(f"{original}: {known.field} is given twice")
@@ -209,7 +209,7 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
 
 
 def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
-    """Kafka's own settings, as Spark's source takes them: with `kafka.` before their names."""
+    """Build the consumer's configuration. As in Spark's Kafka source, Kafka's own options begin with `kafka.`."""
     group = kafkas.pop("group.id", None)
     if group is not None and "group" in values:
         raise ConfigError("group and kafka.group.id mean the same: leave one of them out")

@@ -1,9 +1,9 @@
-"""What a query's member holds: ranges, and never records. Carries word between the brokers and `Custody`.
+"""The ranges that a query's member holds; it never keeps records. Connects the brokers and `Custody`.
 
-The query's `Holder`: the engine asks and tells it. What a fetch brings beside the ranges isn't looked at, not even
-checked: executors read it anew.
+This is the query's `Holder`, which the engine calls. The records in fetch responses are ignored and not even verified,
+because executors read them again.
 
-Decides how much to ask for (what the next micro-batch has room for). Who answers for what is `Custody`'s decision.
+Decides how much to fetch (what the next micro-batch has room for). `Custody` decides which component owns what.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _UNDECIDED = (HELD, RENEW, SENT | RENEW)
 
 
 class RangeHoldings:
-    """`lock_s`: how long the group locks what it gives, once that is known."""
+    """`lock_s`: the duration of the group's acquisition locks, once it is known."""
 
     is_user_waiting = False
-    """A micro-batch waits for more, but what is undecided is in the hands of the one before."""
+    """A micro-batch may wait for more records, but the undecided ones belong to the one before it."""
     refill_at = 0
     rate = 0.0
     handed_out_at = 0.0
-    """Micro-batches are decided as a whole: records have no pace."""
+    """Micro-batches are decided as a whole, so there is no processing rate."""
 
     def __init__(
         self, custody: Custody, *, lease_timers: LeaseTimers, clock: Callable[[], float], reporter: Reporter
@@ -44,7 +44,7 @@ class RangeHoldings:
         self.custody = custody
         self.lock_s: float | None = None
         self.reached: dict[tuple[str, int], int] = {}
-        """By topic and partition: what comes after the last offset that was ever given to us."""
+        """By topic and partition: the offset after the last one that was ever acquired."""
         self._wanted = 0
         self._kept: dict[TopicIdPartition, list[Lease]] = {}
 
@@ -54,11 +54,11 @@ class RangeHoldings:
         return self.book.counter.undecided
 
     def want(self, records: int) -> None:
-        """So many fresh ones are to be gathered."""
+        """Fetch until this many records are fresh."""
         self._wanted = records
         self.book.changed.send()
 
-    # --- what the engine asks
+    # --- questions of the engine
 
     @property
     def wants_more(self) -> bool:
@@ -68,15 +68,15 @@ class RangeHoldings:
         return max(1, (self._wanted - self.custody.fresh) // brokers)
 
     def capacity_in_bytes(self, brokers: int) -> int:
-        """Nothing is kept but ranges."""
+        """Unlimited, since only ranges are kept."""
         return MAX_FRAME
 
-    # --- what the engine tells
+    # --- notifications of the engine
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self.lock_s = lock_s
         for lease in leases:
-            # Into the user's hands at once: from here on the lock is renewed, however long Spark takes.
+            # Counts as handed out at once, so that the lock is renewed however long Spark takes.
             self.book.lease_timers.hand_out(lease, self.book.clock.now())
             where = (topic, lease.partition[1])
             self.reached[where] = max(self.reached.get(where, 0), lease.last + 1)
@@ -95,7 +95,7 @@ class RangeHoldings:
                     self.custody.confirmed(PartitionRange(partition, at, at))
 
     def on_lost(self, lease: Lease, why: LossReason) -> None:
-        """Only what is undecided: what was released may have come again, and is locked by a newer lease then."""
+        """Report only undecided records as lost: released ones may have been redelivered under a newer lease."""
         for state in _UNDECIDED:
             for start, end in lease.runs(state, state):
                 self.custody.lost(PartitionRange(lease.partition, lease.first + start, lease.first + end - 1))
@@ -104,24 +104,24 @@ class RangeHoldings:
         self.custody.topic_gone(topic_id)
 
     def on_renewing(self, lease: Lease) -> None:
-        """Whatever isn't decided is still worked on."""
+        """Does nothing: undecided records are still being processed."""
 
     def on_released(self, lease: Lease) -> None:
-        """Never: leases are handed out when they are acquired."""
+        """Never called: leases are handed out when they are acquired."""
 
     def on_moved(self, lease: Lease) -> None:
-        """What is owed stays so, and is accepted when it comes again."""
+        """Does nothing: owed records stay owed, and are accepted when they are redelivered."""
 
     def on_session_ended(self) -> None:
-        """What is lost by that is told of each lease."""
+        """Does nothing: `on_lost` is called for each lease."""
 
     def on_failed(self) -> None:
-        """Whoever gathers looks for that, again and again."""
+        """Does nothing: the code that waits for records checks for failures."""
 
     def drop_expired(self) -> None:
-        """What must not be planned any more: its lock ran out while this process, or its machine, stood still.
+        """Drop what mustn't be planned any more: its lock expired while this process or its machine was suspended.
 
-        The session's task finds that too, but it may have its turn later than whoever plans.
+        The session's task detects that, too, but may run later than the planning.
         """
         now = self.book.now()
         for leases in self._kept.values():
@@ -129,10 +129,10 @@ class RangeHoldings:
                 if lease.deadline <= now:
                     self.on_lost(lease, "expired")
 
-    # --- what Custody decides
+    # --- decisions of `Custody`
 
     def apply(self, decisions: Decisions) -> None:
-        """Of whatever is still held; the rest comes again, and is met by `Custody` then."""
+        """Apply these to what is still held. The rest will be redelivered, and `Custody` decides again then."""
         for kind, spans in (
             (ACCEPT, decisions.accept),
             (RELEASE, decisions.release),
@@ -150,7 +150,7 @@ class RangeHoldings:
         )
         if live:
             self._kept[partition] = live
-        # What was released and came again has a lease within the older one: where the last offsets have got to ascends.
+        # A lease of redelivered records may lie within an older one, so only the running maximum of the ends ascends.
         reach = list(accumulate((lease.last for lease in live), max))
         for span in spans:
             at = bisect_left(reach, span.first)

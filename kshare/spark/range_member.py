@@ -1,7 +1,7 @@
-"""A query's member of its group: acquires ranges, keeps them locked, and sends what `Custody` decides.
+"""The group member of a streaming query: acquires ranges, keeps them locked, and acknowledges as `Custody` decides.
 
-All of it lives in one event loop. Decides how long a trigger waits for records, and when a drain has come to its end.
-Never looks into records; knows nothing of Spark but tokens.
+All of it runs in one event loop. Decides how long a trigger waits for records, and when a drain is complete. Never
+decodes records; the tokens are all that it has of Spark.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from kshare.spark.verdict_log import VerdictLog
 log = logging.getLogger("kshare.spark")
 
 _REFRESH_S = 10.0
-"""How often the group's own standing is asked for: lag, and what needn't be remembered any more."""
+"""How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
 _QUIET_S = 3.0
-"""A drain ends so long after the last record, where the group may not be asked how it stands."""
+"""A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
 _USUAL_SESSION_S = 50.0
-"""Kafka gives a silent member up after 45 s, and locks run 30 s, unless set otherwise."""
+"""By default, Kafka removes a silent member after 45 s, and locks last 30 s."""
 
 
 class RangeMember:
-    """`run` it in a task; everything else may be called once that has started."""
+    """`run` it in a task. Other methods may be called once that has started."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.counters = QueryCounters()
@@ -58,24 +58,24 @@ class RangeMember:
         self._planned_at: float | None = None
         self._event_seen = Signal()
         self._empty: set[int | None] = set()
-        """Brokers whose last fetch brought nothing, since they were last asked for more."""
+        """Brokers whose last fetch returned nothing, since more records were requested."""
         self._ends: dict[tuple[str, int], int] | None = None
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
         self._batch: int | None = None
-        """Whose rows Spark was given, and are being judged."""
+        """The batch whose rows Spark is processing, and for which the user may decide single rows."""
         self._join: Callable[[str], GroupMember]
         self._tasks: TaskGroup
         self._driver = DriverWatch()
         self.close_reason: str | None = None
-        """Where nobody asked for it."""
+        """Why the member left the group, if `close` wasn't called by Spark."""
         self._refresh_at = 0.0
 
-    # --- life
+    # --- starting and ending
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Until `close`; then the group is left in good order, within `close_timeout`."""
+        """Run until `close` is called, and then leave the group cleanly, within `close_timeout`."""
         warn_if_slow()
         config = self._options.consumer
         reporter = Reporter(self._observe, group=config.group)
@@ -104,7 +104,7 @@ class RangeMember:
                 self._tasks.cancel_scope.cancel()
 
     def _start_member(self, token: Token) -> GroupMember:
-        """Once Spark has said where the query stands, and by that who it is."""
+        """Join the group if necessary. The token has the query's member id."""
         if self._member is None:
             self._member = self._join(token.member)
             self._tasks.start_soon(self._member.run)
@@ -122,10 +122,10 @@ class RangeMember:
         log.warning("%s: leaving the group", self.close_reason)
         self.close()
 
-    # --- what Spark asks
+    # --- calls of Spark
 
     async def latest(self, start: Token, max_rows: int | None) -> Token | None:
-        """The next micro-batch, or None when there is nothing to do; `start` is complete by being asked from."""
+        """Plan the next micro-batch; None if there are no records. This call means that `start` is complete."""
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
@@ -133,7 +133,7 @@ class RangeMember:
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.apply(self._custody.complete(start, verdicts))
         if self._must_fit_in_lock:
-            # What a fetch brought while the last batch ran has used up a part of its lock.
+            # Records that were fetched during the last batch have used up a part of their lock.
             self._holdings.apply(self._custody.release_fresh())
         limit = self._limit(max_rows)
         self._holdings.drop_expired()
@@ -142,7 +142,7 @@ class RangeMember:
         else:
             await self._drain(limit)
         self._holdings.drop_expired()
-        # Where locks can't be renewed nothing is left over for the next batch: its lock would be half over by then.
+        # If locks can't be renewed, nothing is left for the next batch: half of its lock would be used up by then.
         token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit_in_lock else limit)
         if token is not None:
             self.counters.planned(token)
@@ -153,15 +153,15 @@ class RangeMember:
 
     @property
     def _must_fit_in_lock(self) -> bool:
-        """Whether micro-batches have to end before the locks of their records do."""
+        """Whether micro-batches have to end before the locks of their records expire."""
         return not self._can_renew and self._options.settle == "sink"
 
     async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[RecordRange, ...]:
-        """Spark is about to read: the ranges of this micro-batch."""
+        """Return the ranges of this micro-batch, which Spark is about to read."""
         is_replay = not self._custody.has_begun
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         if not self._custody.has_begun:
-            # Not before it is known whether this batch is complete: what came until then would be taken for new.
+            # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
             return ()
         self._holdings.apply(decisions)
         self._start_member(end)
@@ -170,8 +170,8 @@ class RangeMember:
             if self._verdict_log and end.is_settled_by_row:
                 self._verdict_log.begin(end.batch)
         if (is_replay and ranges) or decisions:
-            # A replay: what is read once more had better be locked. Otherwise: the checkpoint answers for this batch,
-            # and the next may come.
+            # On a replay, the records that are read again should be locked. Otherwise the checkpoint now owns this
+            # batch, and the next one can be fetched.
             self._request_records(self._limit(None))
         return ranges
 
@@ -180,13 +180,13 @@ class RangeMember:
         return self._custody.resume()
 
     async def prepare_to_drain(self) -> None:
-        """Whatever is in the topics now, and nothing that comes later, is to be emitted."""
+        """From now on, emit only what is in the topics at this moment."""
         where = await partitions_of(self._router, dict.fromkeys(self._options.topics))
         self._ends = await log_offsets(self._router, where, LATEST)
         self._custody.limit_to(self._ends)
 
     def progress(self) -> dict[str, int | None]:
-        """For Spark's progress, and whoever monitors it."""
+        """The metrics that Spark shows in the query's progress."""
         custody = self._custody
         return {
             "held": self._holdings.held,
@@ -198,7 +198,7 @@ class RangeMember:
         }
 
     def _settle_rows(self, verdict: Verdict | None, rows: RowRanges) -> int:
-        """Of these rows, how many are in flight: settled so when their batch is complete, if there is a verdict."""
+        """Note the user's decision for these rows, if there is one. Returns how many of the rows are in flight."""
         if self._batch is None:
             return 0
         ids = {name: topic_id for topic_id, name in self._custody.names.items()}
@@ -213,17 +213,17 @@ class RangeMember:
             self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
 
-    # --- gathering
+    # --- waiting for records
 
     async def _gather(self, limit: int) -> None:
-        """Until there is enough, or there are some and the brokers have no more, or the time is up."""
+        """Wait until there are enough records, or some and the brokers have no more, or the time is up."""
         self._request_records(limit)
         with anyio.move_on_after(self._options.max_wait):
             while self._custody.fresh < limit and not (self._custody.fresh and self._are_brokers_empty()):
                 await self._wait_for_event()
 
     async def _drain(self, limit: int) -> None:
-        """Until there is something to emit, or nothing is left: no record, and no acceptance without its answer."""
+        """Wait until there are records to emit, or none are left and all acknowledgements are confirmed."""
         self._request_records(limit)
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
@@ -240,10 +240,10 @@ class RangeMember:
                     return
 
     async def _is_drained(self, quiet: float) -> bool:
-        """For certain; or as far as can be told when nothing has come for longer than the dead are waited for.
+        """Whether nothing is left: for certain, or because nothing has arrived for longer than sessions and locks last.
 
-        Until then a consumer that died may still have something locked, or a partition assigned. What another one keeps
-        for longer, by renewing, is that one's affair.
+        Until then, a crashed consumer may still have locked records, or an assigned partition. Records that another
+        consumer keeps for longer by renewing their locks aren't waited for.
         """
         assert self._ends is not None
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
@@ -263,7 +263,7 @@ class RangeMember:
         return is_passed and is_settled and not self._owes_acceptable()
 
     def _owes_acceptable(self) -> bool:
-        """Whether anything is owed of a topic that is read now; of others nothing comes that could be accepted."""
+        """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
         names = self._custody.names
         return any(names[span.partition[0]] in self._options.topics for span in self._custody.owed_spans())
 
@@ -301,7 +301,7 @@ class RangeMember:
             self._empty.discard(event.node)
         self._event_seen.send()
 
-    # --- the group's standing
+    # --- the group's offsets
 
     async def _refresh_periodically(self) -> None:
         while True:
@@ -309,15 +309,15 @@ class RangeMember:
             await self._refresh_group_offsets()
 
     async def _refresh_group_offsets(self) -> None:
-        """Not worth a failure: a query without the right to describe its group works all the same."""
-        # Before asking: what becomes owed meanwhile isn't meant by the answer.
+        """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""
+        # Taken before the request: the response doesn't cover what becomes owed meanwhile.
         owed = self._custody.owed_spans()
         try:
             group_offsets = await share_group_offsets(
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
             )
         except KshareError as error:
-            log.info("where the group stands isn't known: %s", error)
+            log.info("the group's offsets are unknown: %s", error)
             return
         self.counters.on_group_offsets(group_offsets)
         for span in owed:

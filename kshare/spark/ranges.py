@@ -9,9 +9,9 @@ Only the token survives a crash, so it holds everything that a later process mus
     member     the query's member id: after a crash, a new process takes the old one's place in the group
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
-It is compact: topics are named once, and partitions hold bare numbers.
+It is compact: topics are named once, and ranges are plain numbers.
 
-Decides what a well-formed token is. Knows nothing of Spark, and never looks into records.
+Decides what a well-formed token is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RecordRange:
 
     topic: str
     topic_id: str
-    """As a uuid's text. The name may be given to another topic some day; the id never is."""
+    """As the text of a uuid. Another topic may get the same name later, but never the same id."""
     partition: int
     first: int
     last: int
@@ -44,18 +44,18 @@ class RecordRange:
 
 
 def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
-    """Those of each partition, ascending."""
+    """Yield the ranges of each partition, ascending."""
     for _, mine in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
         yield list(mine)
 
 
 class TokenError(KshareError, ValueError):
-    """The checkpoint holds something that this source didn't write."""
+    """The checkpoint contains an offset that this source didn't write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An offset, as Spark calls it."""
+    """What Spark calls an offset of this source."""
 
     batch: int = 0
     acquired: tuple[RecordRange, ...] = ()
@@ -63,14 +63,14 @@ class Token:
     is_settled_by_row: bool = False
     member: str = ""
     group: str = ""
-    """Empty in tokens of versions that didn't write it down."""
+    """Empty in tokens of versions that didn't store it."""
 
     def follows(self, start: Token) -> bool:
-        """Whether this was planned by a process that knew `start`, so that nothing is in both."""
+        """Whether this was planned by a process that knew `start`, so that they have no records in common."""
         return self.batch == start.batch + 1 and self.member == start.member
 
     def to_json(self) -> dict[str, Any]:
-        """What goes to Spark. The same token always gives the same text: Spark compares texts."""
+        """What Spark stores. Equal tokens have equal text, since Spark compares the text."""
         names = {one.topic_id: one.topic for one in (*self.acquired, *self.owed)}
         value: dict[str, Any] = {
             "kshare": VERSION,
@@ -87,16 +87,16 @@ class Token:
 
     @classmethod
     def from_json(cls, value: object) -> Token:
-        """What came back from Spark; TokenError says what is wrong with it."""
+        """Read a token that Spark has stored. Raises TokenError if it is invalid."""
         if not isinstance(value, Mapping) or "kshare" not in value:
             raise TokenError(
-                f"the checkpoint holds an offset of another source ({str(value)[:80]}): "
+                f"the checkpoint contains an offset of another source ({str(value)[:80]}): "
                 "give this query a checkpointLocation of its own"
             )
         if value["kshare"] != VERSION:
             raise TokenError(
-                f"the checkpoint was written by another version of kshare (offsets of format "
-                f"{value['kshare']!r}, this one reads {VERSION}): finish the query with that version first"
+                f"the checkpoint was written by another version of kshare (offset format "
+                f"{value['kshare']!r}, this version reads {VERSION}): finish the query with that version first"
             )
         topics = value.get("topics", {})
         batch = value.get("batch")
@@ -116,7 +116,7 @@ class Token:
         )
 
     def check_group(self, group: str) -> None:
-        """Refuses to go on with the checkpoint of another group, whose offsets would be taken for emitted here."""
+        """Raise TokenError for the checkpoint of another group, whose offsets would be mistaken for emitted ones."""
         if self.group and self.group != group:
             raise TokenError(
                 f"the checkpoint belongs to group {self.group!r}, and this query reads with group {group!r}: records "

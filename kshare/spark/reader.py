@@ -3,8 +3,8 @@
 Reads exactly the records in the ranges, however often and wherever it runs. Never acquires or acknowledges, since tasks
 are retried, run twice, and lost. While one response is converted to columns, the next is on its way.
 
-Acquired ranges are read without regard to transactions: for a `read_committed` group, brokers don't acquire aborted
-records. The backlog view, for which nothing is acquired, needs `is_committed_only`.
+For acquired ranges, transactions don't matter: for a `read_committed` group, brokers don't acquire aborted records. The
+backlog view, for which nothing is acquired, needs `is_committed_only`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kshare.spark.ranges import RecordRange, by_partition
 log = logging.getLogger("kshare.spark")
 
 ROWS = 10_000
-"""Rows per Arrow batch: fewer mean more transfers to the JVM, more take memory and save no time."""
+"""Rows per Arrow batch. Fewer mean more transfers to the JVM; more need memory and save no time."""
 _BYTES = 32 << 20
 _EMPTY_S = 30.0
-"""How long a fetch may return nothing where there should be records: a new leader learns its high watermark late."""
+"""How long fetches may return nothing where there should be records: a new leader learns its high watermark late."""
 _PAUSE_S = 0.05
 
 WantedBatch = tuple[Batch, Sequence[Counted]]
-"""A batch, and which of its offsets."""
+"""A batch, and which of its offsets are wanted."""
 
 
 class DataLoss(KshareError):
@@ -50,7 +50,7 @@ class DataLoss(KshareError):
 def read_arrow(
     options: ReadOptions, ranges: Sequence[RecordRange], *, is_committed_only: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """In the order of partitions and offsets."""
+    """Yield the records in these ranges, in the order of partitions and offsets."""
     shared = connections(options.net_settings())
     places = deque(
         _PartitionReader(options, mine, shared, is_committed_only) for mine in _by_partition(ranges)
@@ -62,7 +62,7 @@ def read_arrow(
             found = place.answer(waiting or place.ask())
             if place.cursor.is_done:
                 places.popleft()
-            # Asked for before the work, which is done while the answer is on its way.
+            # Send the next fetch before converting this response.
             waiting = places[0].ask() if places else None
             yield from place.columns(found)
             if place.cursor.is_done:
@@ -73,7 +73,7 @@ def read_arrow(
 
 
 class _PartitionReader:
-    """One partition's share of the work."""
+    """Reads the ranges of one partition."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _PartitionReader:
         )
 
     def answer(self, waiting: Future[FetchedBatches]) -> list[WantedBatch]:
-        """What of it is wanted; the cursor has moved on behind it."""
+        """Wait for the response, and return the wanted batches. Moves the cursor past them."""
         try:
             fetch = waiting.result()
         except BrokerError as error:
@@ -131,7 +131,7 @@ class _PartitionReader:
         return found
 
     def columns(self, found: Iterable[WantedBatch]) -> Iterator[pa.RecordBatch]:
-        """What is full; what isn't waits for more."""
+        """Convert these batches, and yield the Arrow batches that are full."""
         for batch, ranges in found:
             try:
                 self._rows.add(batch, ranges)
@@ -147,16 +147,18 @@ class _PartitionReader:
     def _on_out_of_range(self) -> None:
         log_start, end = (self._log_offset(which) for which in (EARLIEST, LATEST))
         if log_start > self.cursor.offset:
-            self._lose(log_start, f"the log begins at {log_start} now: retention or somebody removed them")
+            self._lose(
+                log_start, f"the log now begins at {log_start}: retention or DeleteRecords removed them"
+            )
         else:
-            self._lose(None, f"the log ends at {end}: its leader was elected without having them")
+            self._lose(None, f"the log ends at {end}: the new leader didn't have them")
 
     def _on_nothing(self, fetch: FetchedBatches) -> None:
         now = monotonic()
         self._empty_since = self._empty_since or now
         if now - self._empty_since > _EMPTY_S:
             self._lose(
-                None, f"nothing stands there, though the log goes from {fetch.log_start} to {fetch.end}"
+                None, f"there are no records, although the log goes from {fetch.log_start} to {fetch.end}"
             )
         sleep(_PAUSE_S)
 
@@ -168,21 +170,21 @@ class _PartitionReader:
             raise self._failed(error) from None
 
     def _lose(self, log_start: int | None, why: str) -> None:
-        """All before `log_start`, or all that is left."""
+        """Give up the wanted records before `log_start`, or all if it is None: fail, or log a warning."""
         lost = self.cursor.lose_before(log_start)
         count = sum(last - first + 1 for first, last in lost)
         named = ", ".join(f"{first} to {last}" for first, last in lost[:5]) + (", ..." if lost[5:] else "")
         text = f"{self.name}: offsets {named} ({count} in all) are gone: {why}"
         if self._fails_on_loss:
-            raise DataLoss(f'{text}. To go on without them write option("failOnDataLoss", "false")')
-        log.warning("%s; going on without them, as failOnDataLoss is false", text)
+            raise DataLoss(f'{text}. To continue without them, write option("failOnDataLoss", "false")')
+        log.warning("%s; continuing without them, as failOnDataLoss is false", text)
 
     def _failed(self, error: KshareError) -> KshareError:
         return KshareError(f"can't read {self.name} at offset {self.cursor.offset}: {error}")
 
 
 def _by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
-    """Ranges that overlap would give records twice, and are refused."""
+    """Yield the ranges of each partition. Raises ValueError if they overlap: records would be returned twice."""
     for found in by_partition(ranges):
         for one, other in pairwise(found):
             if other.first <= one.last:

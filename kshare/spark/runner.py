@@ -1,7 +1,7 @@
-"""The runner of a streaming query: runs the member in a thread, and serves the calls that Spark makes one by one.
+"""The runner of a streaming query: runs the member in a thread, and executes Spark's calls one by one.
 
 Spark runs one such process per query on the driver. Decides when the member starts (when Spark has passed the query's
-position), and makes sure that it ends with the process.
+position), and ensures that it ends with the process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 _ASYNCHRONOUS = (
-    "asynchronous progress tracking can't be used with kshare: records would be accepted whose offsets aren't in "
-    "Spark's log yet, and be lost by a crash. Leave the option asyncProgressTrackingEnabled out"
+    "asynchronous progress tracking can't be used with kshare: records would be accepted before their offsets are in "
+    "Spark's log, and a crash would lose them. Leave the option asyncProgressTrackingEnabled out"
 )
 
 
 class Runner:
-    """Calls come from one thread, Spark's."""
+    """All methods are called from one thread, Spark's."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._life = ExitStack()
@@ -44,7 +44,7 @@ class Runner:
         try:
             self._running, _ = self._portal.start_task(self._member.run)
         except BaseException:
-            self._life.close()  # its thread would keep the process from ending
+            self._life.close()  # otherwise its thread would keep the process alive
             raise
         self._life.callback(self._leave)
         if exit_cleanly_on_signals():
@@ -55,9 +55,10 @@ class Runner:
         return self._call(self._member.latest, start, max_rows)
 
     def read(self, start: Token, end: Token) -> tuple[RecordRange, ...]:
-        """Between logging a token and reading it Spark commits the one before; where it doesn't, it logs later.
+        """Return the ranges to read.
 
-        The very first has none before it, so whether it is logged can't be told: it isn't taken for that.
+        Between logging a token and reading it, Spark commits the previous token. If it hasn't, it logs the token later.
+        The first token has no previous one, so it can't be told whether it is logged: it counts as not logged.
         """
         is_logged = not self._has_planned or self._committed == start.batch
         if self._has_planned and not is_logged and start.batch > 0 and start != end:
@@ -72,7 +73,7 @@ class Runner:
         self._committed = end.batch
 
     def latest_known_token(self) -> Token | None:
-        """For releases of Spark that don't say it: the newest token that Spark may know of, if there is one."""
+        """The newest token that Spark may know of, if any: for versions of Spark that don't pass their position."""
         return self._member.latest_known_token()
 
     def prepare_to_drain(self) -> None:
@@ -85,16 +86,16 @@ class Runner:
         return self._call(progress)
 
     def stop(self) -> None:
-        """Gives back what is held and leaves the group; may be called again."""
+        """Release what is held and leave the group. May be called more than once."""
         self._life.close()
 
     def _leave(self) -> None:
         self._portal.call(self._member.close)
-        with suppress(KshareError):  # whoever asked last was told
+        with suppress(KshareError):  # the last call has raised it
             self._running.result()
 
     def _end_process(self, _: object) -> None:
-        """Spark may never call again where its context is stopped: nothing of us stays behind then."""
+        """Don't leave the process behind: when the context is stopped, Spark may never call again."""
         if self._member.close_reason is not None:
             os.kill(os.getpid(), signal.SIGTERM)
 

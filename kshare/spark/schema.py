@@ -1,6 +1,6 @@
-"""The columns, as Spark names and types them: those of its Kafka source, and `deliveryCount`.
+"""The columns, with Spark's names and types: those of its Kafka source, and `deliveryCount`.
 
-Decides their order, once for both sides: `kshare.spark.arrow` fills them in the same.
+`kshare.spark.arrow` creates them in the same order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("
 
 
 def spark_schema(include_headers: bool = False, delivery_count: bool = False) -> StructType:
-    """All nullable, as Spark 4.3 wants what Python sources read."""
+    """The schema. All columns are nullable, as Spark 4.3 requires of Python sources."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),

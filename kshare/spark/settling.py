@@ -1,9 +1,9 @@
 """Rejecting or releasing single rows: `kshare.spark.settle(frame, "reject")` within foreachBatch.
 
 The user's code and the query's runner are two processes on one machine. They communicate through a socket in a folder
-that only this user can access: every runner whose query has `settleRows` listens there, and the one with the rows in
-its micro-batch takes them. They are settled along with the rest when the batch is complete, so a batch that fails and
-is replayed is decided again.
+that only this user can access. Every runner whose query has `settleRows` listens there, and the one with the rows in
+its micro-batch gets the decisions. They are applied when the batch is complete, so if a batch fails and is replayed,
+the user decides again.
 
 Decides which query the rows belong to. `Custody` decides what happens to them.
 """
@@ -32,9 +32,9 @@ _TIMEOUT_S = 30.0
 _LARGEST = 256 * 1024 * 1024
 
 RowRanges = dict[str, dict[str, list[list[int]]]]
-"""Topic → partition → first and last offset of stretches, as JSON has it."""
+"""Topic → partition → first and last offset of each range, as in JSON."""
 SettleRows = Callable[[Verdict | None, RowRanges], int]
-"""Settles what of it is in flight, or only counts that where there is no verdict."""
+"""Settles those of the rows that are in flight and returns how many; without a verdict, only counts them."""
 
 
 def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> int:
@@ -44,11 +44,11 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
     if several queries on this machine process the same records.
     """
     if verdict not in get_args(Verdict):
-        raise ConfigError(f'rows are settled by "reject" or "release", not by {verdict!r}')
+        raise ConfigError(f'the verdict must be "reject" or "release", not {verdict!r}')
     missing = [name for name in _COLUMNS if name not in frame.columns]
     if missing:
         raise ConfigError(
-            f"rows are known by topic, partition and offset: keep the column {missing[0]} in the DataFrame"
+            f"rows are identified by topic, partition and offset: keep the column {missing[0]} in the DataFrame"
         )
     pairs = frame.select(*_COLUMNS).distinct().collect()
     rows = row_ranges((row.topic, row.partition, row.offset) for row in pairs)
@@ -58,14 +58,14 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
     settled = int(_ask(path, {"verdict": verdict, "rows": rows})["rows"]) if path else 0
     if settled < len(pairs):
         raise KshareError(
-            f"{len(pairs) - settled} of {len(pairs)} rows are in no micro-batch that is being worked on: call settle "
-            'in foreachBatch, with rows of the DataFrame given there, in a query with option("settleRows", "true")'
+            f"{len(pairs) - settled} of {len(pairs)} rows are in no micro-batch that is being processed: call settle "
+            'in foreachBatch, with rows of its DataFrame, in a query with option("settleRows", "true")'
         )
     return settled
 
 
 def row_ranges(offsets: Iterable[tuple[str, int, int]]) -> RowRanges:
-    """Rows as ranges: (topic, partition, offset) in any order."""
+    """Combine rows into ranges. `offsets`: (topic, partition, offset) in any order."""
     rows: RowRanges = {}
     for topic, partition, offset in sorted(offsets):
         found = rows.setdefault(topic, {}).setdefault(str(partition), [])
@@ -77,7 +77,7 @@ def row_ranges(offsets: Iterable[tuple[str, int, int]]) -> RowRanges:
 
 
 def _runner_of(rows: RowRanges, group: str | None) -> Path | None:
-    """The runner that has them in flight."""
+    """The socket of the runner that has these rows in flight."""
     answers = [(path, _ask(path, {"rows": rows})) for path in _runners()]
     found = [
         (path, answer["group"])
@@ -87,13 +87,13 @@ def _runner_of(rows: RowRanges, group: str | None) -> Path | None:
     if len(found) > 1:
         groups = " and ".join(sorted(name for _, name in found))
         raise ConfigError(
-            f'queries of the groups {groups} work on these very records: write settle(..., group="{found[0][1]}")'
+            f'queries of the groups {groups} process the same records: write settle(..., group="{found[0][1]}")'
         )
     return found[0][0] if found else None
 
 
 def _runners() -> Iterator[Path]:
-    """Sockets that somebody listens to; what a killed runner left is removed."""
+    """Yield the sockets of running runners. Removes those that killed runners have left."""
     for path in sorted(socket_folder().glob("*.sock")):
         try:
             with _connected(path):
@@ -127,7 +127,7 @@ def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
                 return found
     except OSError as error:
         raise KshareError(
-            f"the query's runner doesn't answer ({error}): nothing was settled otherwise"
+            f"the query's runner doesn't respond ({error}): no rows were rejected or released"
         ) from None
 
 
@@ -138,13 +138,13 @@ def socket_folder() -> Path:
     about = folder.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o077:
         raise KshareError(
-            f"{folder} must belong to you alone: rows are settled through it. Remove it, or chmod 700"
+            f"{folder} must be accessible to you only: rows are settled through it. Remove it, or chmod 700"
         )
     return folder
 
 
 async def serve_settlements(group: str, answer: SettleRows) -> None:
-    """In the runner, until cancelled."""
+    """Serve requests of `settle` in the runner, until cancelled."""
     path = socket_folder() / f"{os.getpid()}-{id(answer):x}.sock"
 
     async def talk(stream: SocketStream) -> None:
@@ -154,7 +154,7 @@ async def serve_settlements(group: str, answer: SettleRows) -> None:
                 count = answer(asked.get("verdict"), asked["rows"])
                 await stream.send(json.dumps({"group": group, "rows": count}).encode() + b"\n")
             except (anyio.EndOfStream, anyio.BrokenResourceError, ValueError):
-                return  # only looked whether anybody is there
+                return  # it only checked whether the runner is running
 
     try:
         async with await anyio.create_unix_listener(path, mode=0o600) as listener:

@@ -1,9 +1,9 @@
-"""The data source `format("kshare")`: chooses the reader, and keeps errors readable.
+"""The data source `format("kshare")`: creates the reader, and keeps errors readable.
 
     spark.readStream.format("kshare").option("kafka.bootstrap.servers", "localhost:9092")
         .option("group", "shipping").option("subscribe", "orders").load()
 
-Spark makes these objects in several processes, and pickles some of them: nothing happens before a stream's runner is
+Spark creates these objects in several processes, and pickles some of them. Nothing happens before a stream's runner is
 asked for its first offset. Decides nothing about records.
 """
 
@@ -33,7 +33,7 @@ else:
     except ImportError:  # before PySpark 4.2
 
         class SupportsTriggerAvailableNow:
-            """Nothing there to support."""
+            """A placeholder: these versions don't support the trigger."""
 
 
 P = ParamSpec("P")
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """What Spark shows of an error is its traceback: ours end here, with the text that says what to do."""
+    """Cut off the traceback of our errors, which Spark would show, so that only the message is left."""
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,7 +54,7 @@ def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 class KshareDataSource(DataSource):
-    """Found by Spark through the module `pyspark_kshare`."""
+    """The data source. Spark finds it through the module `pyspark_kshare`."""
 
     @classmethod
     def name(cls) -> str:
@@ -88,14 +88,14 @@ class KshareDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = dict(self.options)
         if lease_token(given) is not None:
-            raise ConfigError("a lease is read by spark.read: a stream acquires records itself")
+            raise ConfigError("use spark.read to read a lease: a stream acquires records itself")
         options = ReadOptions.parse(given, is_streaming=True)
         _check_schema(options, schema)
         return ShareStreamReader(options)
 
 
 class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of one query. The runner begins with the first call that Spark makes in the query's own process."""
+    """The reader of one query. The runner starts with Spark's first call in the query's own process."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -130,7 +130,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In an executor, and perhaps several times: acquires nothing, acknowledges nothing."""
+        """Runs in an executor, perhaps several times. Neither acquires nor acknowledges."""
         from kshare.spark.reader import read_arrow
 
         assert isinstance(partition, RangePartition)
@@ -159,7 +159,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**vars(self), "_runner": None, "_member": None}
 
     def _token(self, offset: dict[str, Any]) -> Token:
-        """As Spark's log has it; refused before anything is acquired by it."""
+        """Read an offset from Spark's log. Raises TokenError for an invalid one, before anything is acquired."""
         token = Token.from_json(offset)
         token.check_group(self._options.group)
         return token
@@ -186,6 +186,6 @@ def _schema(options: ReadOptions) -> StructType:
 def _check_schema(options: ReadOptions, schema: StructType) -> None:
     if schema.fieldNames() != _schema(options).fieldNames():
         raise ConfigError(
-            "the columns of kshare are fixed: leave .schema(...) out, and select or cast what you need. There are "
+            "the columns of kshare are fixed: leave .schema(...) out, and select or cast what you need. They are "
             f"{', '.join(_schema(options).fieldNames())}"
         )

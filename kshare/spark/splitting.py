@@ -16,13 +16,13 @@ from kshare.spark.ranges import RecordRange, by_partition
 
 @dataclass
 class RangePartition(InputPartition):
-    """One task: what to read."""
+    """The ranges that one task reads."""
 
     ranges: tuple[RecordRange, ...]
 
 
 def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> list[tuple[RecordRange, ...]]:
-    """Tasks of about equal size, each about one partition; none is empty."""
+    """Tasks of about equal size, each with ranges of one partition. None is empty."""
     places = [tuple(mine) for mine in by_partition(ranges)]
     wanted = min_partitions or 0
     if wanted <= len(places):
@@ -35,7 +35,7 @@ def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> l
 
 
 def _cut(place: Sequence[RecordRange], pieces: int) -> list[tuple[RecordRange, ...]]:
-    """Into so many, or one a record where there are fewer records."""
+    """Cut a partition's ranges into this many pieces, or one per record if there are fewer records."""
     left = _count(place)
     pieces = min(pieces, left)
     tasks: list[tuple[RecordRange, ...]] = []

@@ -1,8 +1,8 @@
 """Detects triggers that PySpark 4.0 and 4.1 don't support for sources in Python.
 
-There AvailableNow and Once ask such a source for one micro-batch, and never report that it is complete. So a query must
-not start with them; but the source gets the same calls as in any other query. Only the stack of the Spark thread that
-waits for our response tells them apart. The driver's JVM shows it to programs of the same user, the way `jstack` works:
+There, AvailableNow and Once ask such a source for one micro-batch, and never report that it is complete. So a query
+must not start with them; but the source gets the same calls as in any other query. Only the stack of the Spark thread
+that waits for our response tells them apart. The driver's JVM shows it to programs of the same user, as `jstack` does:
 HotSpot listens on a socket in /tmp once it is asked to.
 
 Decides nothing about records. If the JVM doesn't respond, the trigger stays unknown.
@@ -30,10 +30,10 @@ _TIMEOUT_S = 5.0
 _POLL_S = 0.05
 _ANSWER_S = 10.0
 _TRIES = 20
-"""Other queries may be at the same point at the same moment: they are soon past it, and ours waits for us."""
+"""Other queries may be at the same point at the same moment. They soon leave it, while ours waits for us."""
 _OURS = "PythonStreamingSourceRunner"
 _SINGLE = "SingleBatchExecutor."
-"""Runs both: AvailableNow of a source that doesn't support it is one micro-batch, too."""
+"""Runs both triggers: for a source that doesn't support AvailableNow, that is a single micro-batch, too."""
 _THREAD = re.compile(r'^"stream execution thread for .*?(?=^"|\Z)', re.MULTILINE | re.DOTALL)
 
 REFUSAL = (
@@ -44,16 +44,16 @@ REFUSAL = (
 
 
 def refuse_single_batches() -> None:
-    """To be called while Spark waits for the first offset of a query."""
+    """Raise ConfigError for these triggers. Must be called while Spark waits for the first offset of a query."""
     is_single = is_single_batch()
     if is_single:
         raise ConfigError(REFUSAL)
     if is_single is None:
-        log.warning("the trigger can't be seen here. %s", REFUSAL)
+        log.warning("the trigger of this query can't be determined. %s", REFUSAL)
 
 
 def is_single_batch() -> bool | None:
-    """None where it can't be told."""
+    """Whether the query has one of these triggers; None if that can't be determined."""
     jvm = _jvm()
     if jvm is None:
         return None
@@ -69,12 +69,12 @@ def is_single_batch() -> bool | None:
 
 
 def single_batches_in(dump: str) -> set[bool]:
-    """Of all queries that wait for a source in Python, whether they are."""
+    """For all queries that wait for a source in Python: whether they have one of these triggers."""
     return {_SINGLE in stack for stack in _THREAD.findall(dump) if _OURS in stack}
 
 
 def _jvm() -> int | None:
-    """The nearest ancestor that is one."""
+    """The process id of the nearest ancestor that is a JVM."""
     pid = os.getppid()
     with suppress(OSError, ValueError, IndexError):
         while pid > 1:
@@ -85,7 +85,7 @@ def _jvm() -> int | None:
 
 
 def _threads(jvm: int) -> str | None:
-    """All threads' stacks, as `jstack` prints them."""
+    """The stacks of all threads, as `jstack` prints them."""
     address = Path(f"/proc/{jvm}/root/tmp/.java_pid{jvm}")
     try:
         if not address.exists() and not _asked_to_listen(jvm, address):
@@ -102,7 +102,7 @@ def _threads(jvm: int) -> str | None:
 
 
 def _asked_to_listen(jvm: int, address: Path) -> bool:
-    """A signal, which a JVM takes for that where it finds this file; one that doesn't catch it isn't sent any."""
+    """Make the JVM listen, by a file and a signal. A JVM that doesn't catch the signal would end, so it gets none."""
     if not _catches(jvm, signal.SIGQUIT):
         return False
     invitation = Path(f"/proc/{jvm}/root/tmp/.attach_pid{jvm}")

@@ -1,10 +1,8 @@
-"""The user's decisions for single rows, kept on the driver's disk while they matter.
+"""The user's decisions for single rows, kept on the driver's disk while they are needed.
 
-Spark's offset log is written before the rows are processed, so it can't hold them. One small file per query has the
+Spark's offset log is written before the rows are processed, so it can't contain them. One small file per query has the
 decisions for its newest micro-batch: after a crash, a runner on the same machine finds there which rows of a completed
-batch must not be accepted. Without the file, it knows that it doesn't know.
-
-Decides nothing about records.
+batch must not be accepted. If the file is missing, the decisions are unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from kshare.spark.offset_sets import PartitionRange
 
 
 class VerdictLog:
-    """Of one query, known by its member id."""
+    """The decisions of one query, which is identified by its member id."""
 
     def __init__(self, folder: Path, member_id: str) -> None:
         self._path = folder / f"{member_id}.verdicts"
@@ -35,7 +33,7 @@ class VerdictLog:
             self.write(batch, {})
 
     def write(self, batch: int, verdicts: Verdicts) -> None:
-        """On disk when this returns: all of what was decided of this batch so far."""
+        """Store all decisions for this batch so far. They are on disk when this returns."""
         kept = {
             verdict: [[span.partition[0].hex(), *span[1:], span.partition[1]] for span in spans]
             for verdict, spans in verdicts.items()
@@ -48,7 +46,7 @@ class VerdictLog:
         partial.replace(self._path)
 
     def read(self, batch: int) -> Verdicts | None:
-        """None where nothing is known of this batch."""
+        """The decisions for this batch; None if they are unknown."""
         try:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):

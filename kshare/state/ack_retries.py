@@ -34,7 +34,7 @@ _RENEWAL_REFUSALS = 3
 
 
 class RetryPart:
-    """Acknowledgements that are sent together, and what became of their halves."""
+    """Acknowledgements that are sent together, and the halves that they were split into."""
 
     __slots__ = ("halves", "is_confirmed", "is_whole", "lease_ranges", "limit", "parent", "refusals")
 

@@ -286,7 +286,7 @@ class PartitionAcks:
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
             for lease, first, last in lease_ranges
-            # Only what the user decided: nobody misses a gap or a renewal.
+            # Only the user's own decisions: gaps and renewals don't concern the user.
             for start, end in lease.runs_within(first, last, ACCEPT, REJECT)
         )
         return [AckOutcome(self.partition, ranges, error)] if ranges else []

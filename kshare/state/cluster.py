@@ -245,7 +245,7 @@ class ClusterView:
         leaders: Sequence[Leader],
         endpoints: Iterable[NodeEndpoint] = (),
     ) -> None:
-        """A broker refused to serve these partitions; the rest is where it says they are now."""
+        """A broker refused to serve these partitions. `leaders` and `endpoints`: where they are now, as it says."""
         self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
         explained = {leader.partition for leader in leaders if self._learn_leader(leader)}
         self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()

@@ -78,7 +78,7 @@ class LeaseTimers:
         )
 
     def on_suspended(self, seconds: float) -> None:
-        """The machine was suspended: the clock stood still for so long, while locks ran on."""
+        """The machine was suspended for this long: the clock stood still, but locks continued to run out."""
         for timer in self._timers.values():
             timer.lease.deadline -= seconds
             timer.since -= seconds

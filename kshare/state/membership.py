@@ -4,7 +4,7 @@ There is one request for all of this, ShareGroupHeartbeat, sent to the group's c
 means: 0 joins, -1 leaves, anything else repeats the coordinator's last response. A response may carry an assignment,
 always the complete one; without one, the assignment hasn't changed. Heartbeats carry the subscription only when it has
 changed, or when it isn't certain that the coordinator has received it. A heartbeat with the subscription is answered
-with the assignment, so an assignment that was lost with a response comes again with the next one.
+with the assignment, so if a response with an assignment is lost, the next one repeats it.
 
     state    | event                                   | next     | effect
     ---------+-----------------------------------------+----------+------------------------------------------------
@@ -57,7 +57,7 @@ _TRANSIENT = RETRIABLE | {
     ErrorCode.GROUP_MAX_SIZE_REACHED,
     ErrorCode.BROKER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.UNKNOWN_SERVER_ERROR,  # a fault inside the coordinator says nothing of us
+    ErrorCode.UNKNOWN_SERVER_ERROR,  # an internal error of the coordinator
 }
 
 

@@ -23,10 +23,10 @@ HORIZON_S = 0.25
 """Two fetches' worth: one being processed and one on its way."""
 INITIAL_TARGET = 16
 MIN_REFILL = 4000
-"""A fetch for so many records is always worthwhile: waiting for room for more would leave the broker idle."""
+"""A fetch for this many records is always worthwhile: waiting for room for more would leave the broker idle."""
 _GROWTH = 4
 _MEMORY_S = 1.0
-"""Measurements so many seconds of processing ago count a third."""
+"""Measurements from this many seconds of processing time ago count a third."""
 
 
 class ProcessingRate:

@@ -10,7 +10,7 @@
 May be called only while no request is under way (`ShareSession.under_way`); what goes into a request is under way then.
 
 Decides what to request, when, how much, and how long the broker may wait with its response. Never sends anything, never
-reads a clock, and knows of the holder of the records only what `Demand` says.
+reads a clock, and sees the holder of the records only through `Demand`.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ IDLE_WAIT_MS = 500
 BUSY_WAIT_MS = 25
 """The shortest wait while the user has records: their acknowledgements queue behind this fetch."""
 BUSY_SHARE = 0.25
-"""Fraction of the user's time per record, or of the time since the last activity: an acknowledgement that is delayed by
-so little makes no difference."""
+"""Fraction of the user's time per record, or of the time since the last activity: such a short delay of an
+acknowledgement makes no difference."""
 LOCK_SHARE = 0.1
 """Fraction of the lock: it is counted from the sending of a fetch, so a fetch that waits shortens it."""
 LINGER_S = 0.05
-"""How long acknowledgements wait for others, or for a fetch to ride on, while the user has more records."""
+"""How long acknowledgements wait for others, or for a fetch that can carry them, while the user has more records."""
 GRACE_S = 0.005
-"""How long to wait for a user who has just got all there was: most decide at once, and then a fetch may wait."""
+"""How long to put off a fetch after the user has got all records: most users decide at once, and after that the fetch
+may wait at the broker without delaying acknowledgements."""
 STRICT_BELOW = 500
-"""Below so many records a fetch uses record-limit mode: a whole batch would be more than can be processed soon."""
+"""Below this many records a fetch uses record-limit mode: a whole batch would be more than can be processed soon."""
 PLENTY = 500
-"""After a fetch that returns as many, or half of what it asked for, the broker has more: the next won't wait."""
+"""After a fetch that returns this many records, or half of what it asked for, the broker is assumed to have more:
+the next fetch won't wait."""
 MAX_IDLE_S = 60.0
 """The longest time until the next check."""
 
@@ -107,7 +109,7 @@ class NextCheck(NamedTuple):
 
     at: float
     undecided: int
-    """Or until no more than so many records are undecided."""
+    """Or until at most this many records are undecided."""
 
 
 class RequestPlanner:

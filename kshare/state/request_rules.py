@@ -65,7 +65,7 @@ class Situation(NamedTuple):
     commits: bool = False
     """The user has waited for a confirmation before, and may again at any moment."""
     is_settled_soon: bool = False
-    """The user has just got all there was, and most decide at once: see `GRACE_S`."""
+    """The user has just got all records, and most users decide at once: see `GRACE_S`."""
 
 
 class RequestRule(NamedTuple):

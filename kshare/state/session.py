@@ -64,7 +64,7 @@ class FetchLimits(NamedTuple):
     max_bytes: int
     min_bytes: int = 1
     is_strict: bool = False
-    """Record-limit mode: exactly so many records, even out of a larger batch."""
+    """Record-limit mode: at most this many records, even out of a larger batch."""
 
 
 class SentRequest(NamedTuple):
@@ -123,7 +123,7 @@ class ShareSession:
 
     @property
     def under_way(self) -> SentRequest | None:
-        """The request that the broker hasn't answered yet; the only place that remembers it."""
+        """The request that the broker hasn't answered yet. It isn't stored anywhere else."""
         return self._under_way
 
     @property
@@ -197,7 +197,7 @@ class ShareSession:
     ) -> SessionResponse:
         """Takes the response to `sent`, and returns its content."""
         if sent is not self._under_way:
-            return SessionResponse()  # to a request from before a reset: nothing of it counts
+            return SessionResponse()  # the response to a request before a reset: ignored
         self._under_way = None
         if response.error_code != ErrorCode.NONE:
             self.reset()
@@ -303,5 +303,5 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
 
 
 def _known(leader: Leader) -> list[Leader]:
-    """Empty if the broker doesn't know the new leader either: it says -1 then."""
+    """Empty if the broker doesn't know the new leader either, which it reports as -1."""
     return [leader] if leader.node >= 0 and leader.epoch >= 0 else []

@@ -64,7 +64,7 @@ class StateRange(NamedTuple):
     first: int
     last: int
     state: int
-    """A Delivery, or the number of a state that this version doesn't know."""
+    """A StoredState, or the number of a state that this version doesn't know."""
     deliveries: int
 
     @property
@@ -85,7 +85,7 @@ class SharePartitionState:
     """The stored state of one share-partition. Offsets in no range are available and were never delivered."""
 
     start_offset: int
-    """Everything before it is settled; may be UNDECIDED."""
+    """Everything before it is settled; may be UNINITIALIZED_START_OFFSET."""
     ranges: tuple[StateRange, ...]
     """Ascending, without overlaps; equal neighbours are merged."""
     state_epoch: int

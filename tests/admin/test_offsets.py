@@ -74,9 +74,9 @@ async def test_what_cannot_be_reset_says_why(kshare_broker: Broker, admin: Admin
     kshare_broker.create_topic("orders")
     for to, topics, message in (
         ("earliest", None, "group g has read no topic yet: name the topics"),
-        ("earliest", {}, "no topic is named"),
-        ("earliest", {"orders": [1]}, r"topic orders has partitions 0 to 0, there is no 1"),
-        (7, {"orders": None}, r"orders\[0\] goes from offset 0 to 0: 7 is outside"),
+        ("earliest", {}, "no topics are given"),
+        ("earliest", {"orders": [1]}, r"topic orders has partitions 0 to 0, but no 1"),
+        (7, {"orders": None}, r"orders\[0\] has offsets 0 to 0: 7 is out of range"),
         (datetime(2026, 1, 1), {"orders": None}, "has no time zone"),
         ("yesterday", {"orders": None}, 'reset to "earliest"'),
         (True, {"orders": None}, 'reset to "earliest"'),

@@ -136,7 +136,7 @@ async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
                 await source.close()
                 with pytest.raises(ConsumerClosed):
                     await anext(records)
-                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                with pytest.raises(AcknowledgeError, match="its lock was lost"):
                     record.accept()
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
 

@@ -137,7 +137,7 @@ async def test_settling_what_is_lost_raises_be_it_a_record_or_a_batch(is_batch: 
                 offsets = r"0\.\.2" if is_batch else "0"
                 for settle in (one.accept, one.release, one.reject, one.renew):
                     with pytest.raises(
-                        AcknowledgeError, match=rf"t\[0\]@{offsets} can't .*lease is over \(the sess"
+                        AcknowledgeError, match=rf"t\[0\]@{offsets} can't .*lock was lost \(the sess"
                     ):
                         settle()
 

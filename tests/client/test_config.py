@@ -56,7 +56,7 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"max_records": True}, "max_records must be between"),
         ({"max_bytes": 0}, "max_bytes must be a number of bytes above 0, not 0"),
         ({"max_bytes": "64M"}, "max_bytes must be a number of bytes above 0, not '64M'"),
-        ({"max.poll.records": "many"}, "max.poll.records: 'many' is no whole number"),
+        ({"max.poll.records": "many"}, "max.poll.records: 'many' isn't a whole number"),
         ({"max_lease_seconds": -1}, "max_lease_seconds must be a number of seconds above 0"),
         ({"close_timeout": float("nan")}, "close_timeout must be a number"),
         ({"renew_leases": "yes"}, "renew_leases must be True or False"),

@@ -96,7 +96,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
     ("options", "message"),
     [
         ({"security.protocol": "TLS"}, "security.protocol: must be one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
-        ({"security.protocol": "SASL_SSL"}, 'needs to know how: add sasl_mechanism="PLAIN"'),
+        ({"security.protocol": "SASL_SSL"}, 'needs a SASL mechanism: add sasl_mechanism="PLAIN"'),
         (
             {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
             "SSL doesn't use SASL, yet sasl.mechanism is given: write SASL_SSL",
@@ -108,7 +108,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
         ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.type: PKCS12 can't be read"),
         ({"ssl.ca.pem": "-----BEGIN"}, "ssl.ca.pem: .* write ca_file=<a PEM file>"),
         ({"ssl.endpoint.identification.algorithm": "x"}, "must be https or empty"),
-        ({"enable.ssl.certificate.verification": "false"}, r"give tls=<an ssl.SSLContext>"),
+        ({"enable.ssl.certificate.verification": "false"}, r"write tls=<an ssl.SSLContext>"),
         ({"enable.ssl.certificate.verification": "no"}, "must be true or false, not 'no'"),
         ({"sasl.oauthbearer.token.endpoint.url": "x"}, "write token=<a function"),
         (

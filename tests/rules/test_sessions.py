@@ -100,7 +100,7 @@ async def test_rule_3_settling_what_a_lost_session_gave_is_an_error_that_says_wh
         record = next(iter(await rig.next_batch()))
         broker.disconnect()
         rig.node.on_connection_closed("the broker restarted")
-        with pytest.raises(AcknowledgeError, match="its lease is over"):
+        with pytest.raises(AcknowledgeError, match="its lock was lost"):
             record.accept()
 
 

@@ -125,7 +125,7 @@ def test_a_lease_is_used_many_times_and_ends(any_spark: SparkSession, orders_bro
     ("wrong", "message"),
     [
         ({"subscribe": ""}, "names no topic: write option"),
-        ({"startingOffsets": "earliest"}, "a share group has no starting offsets of a query's own"),
+        ({"startingOffsets": "earliest"}, "starting offsets belong to the share group"),
         ({"settle": "sink"}, "settle is for streams"),
         ({"gruop": "x"}, r"did you mean group\?"),
         ({"minPartitions": "none"}, "minPartitions must be a whole number"),

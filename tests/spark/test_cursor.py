@@ -94,11 +94,11 @@ def test_a_batch_that_leads_beyond_all_ranges_is_asked_for_again() -> None:
 
 def test_batches_that_contradict_each_other_fail_the_task() -> None:
     for moved in ({0: 3}, {5: 4}, {5: 0}, {10: 6}):
-        with pytest.raises(CorruptBatchError, match="the one in front of it"):
+        with pytest.raises(CorruptBatchError, match="and the previous one"):
             read(Cursor([(0, 14, 1)]), fetch((0, 4), (5, 9), (10, 14), moved=moved))
     cursor = Cursor([(0, 14, 1)])
     read(cursor, fetch((0, 4), (5, 9)))
-    with pytest.raises(CorruptBatchError, match="one before it went to 9"):
+    with pytest.raises(CorruptBatchError, match="an earlier one ended at 9"):
         read(cursor, fetch((10, 14), moved={10: 8}))
 
 

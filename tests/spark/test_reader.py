@@ -141,7 +141,7 @@ def test_records_gone_by_retention_fail_the_task_or_are_left_out(
     with caplog.at_level(logging.WARNING, "kshare.spark"):
         found = places(read_arrow(options(broker, failOnDataLoss="false"), wanted))
     assert found == expected([(0, 20, 33)])
-    assert "going on without them" in caplog.text
+    assert "continuing without them" in caplog.text
 
 
 def test_a_batch_that_the_log_begins_within_is_cut_there(broker: Broker) -> None:

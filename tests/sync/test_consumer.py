@@ -370,7 +370,7 @@ async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
         for record in consumer:
             if record.offset == 1:
                 consumer.close()
-                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                with pytest.raises(AcknowledgeError, match="its lock was lost"):
                     record.accept()
                 break
 
@@ -420,7 +420,7 @@ async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_
         anyio.from_thread.run(cluster.hang_up)
         while not holdings.book.commits.losses:
             pass
-        with pytest.raises(AcknowledgeError, match=r"t\[0\]@0\.\.1 can't .* its lease is over \(the session"):
+        with pytest.raises(AcknowledgeError, match=r"t\[0\]@0\.\.1 can't .* its lock was lost \(the session"):
             batch.accept()
         assert next(batches).delivery_count == 2
         assert consumer.commit().keys() == {("t", 0)}

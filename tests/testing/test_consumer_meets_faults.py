@@ -145,7 +145,7 @@ async def test_a_lock_that_runs_out_sooner_than_we_think_makes_nothing_ours_twic
         again = list(await consumer.next_batch())
         assert [(record.offset, record.delivery_count) for record in again] == [(0, 2), (1, 2), (2, 2)]
         for record in in_hand:
-            with pytest.raises(AcknowledgeError, match="its lease is over"):
+            with pytest.raises(AcknowledgeError, match="its lock was lost"):
                 record.accept()
         for record in again:
             record.accept()

@@ -1,4 +1,4 @@
-"""`tools/bench [member …]`: ourselves and the peers, alternately, in one run."""
+"""`tools/bench [member …]`: measures kshare and other clients, alternately, in one run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tools.benches.measure import Result, chart, measure, table
 from tools.benches.study import StudyResult, conduct, study_table
 
 SUITES = ("codecs", "records")
-"""Modules beside this one that measure within this process; each has a `suite()`."""
+"""Modules of this package that measure within this process; each has a `suite()`."""
 STUDIES = ("consume", "sharing", "latency", "memory", "embedded", "competing", "decode", "spark", "trace")
-"""Modules whose contenders run in processes of their own, most against a broker; each has a `study()`."""
+"""Modules whose contenders run in separate processes, most against a broker; each has a `study()`."""
 MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"
 
@@ -26,7 +26,7 @@ CHARTS = Path(__file__).parents[2] / ".bench"
 def main() -> int:
     options = _parse(sys.argv[1:])
     wishes = Wishes(options.records, options.rounds, tuple(options.only), options.seconds)
-    # Modules are loaded when asked for, since each needs peers of its own.
+    # Modules are only loaded if requested, since each needs other clients to compare with.
     results = [_run(name, wishes) for name in options.members or MEMBERS]
     for result in results:
         if isinstance(result, Result):
@@ -68,21 +68,24 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--write",
         type=Path,
         metavar="FOLDER",
-        help=f"put the figures into {report.DATA} there, such as docs, and make {report.PAGE} of it",
+        help=f"write the figures to {report.DATA} there, such as docs, and generate {report.PAGE} from it",
     )
     parser.add_argument(
-        "--rounds", type=_positive, metavar="N", help="rounds to take the median of; each member has its own"
+        "--rounds",
+        type=_positive,
+        metavar="N",
+        help="rounds to take the median of; the default depends on the member",
     )
     broker = parser.add_argument_group(f"for {', '.join(STUDIES)}")
     broker.add_argument("--records", type=_positive, metavar="N", help="how many records")
     broker.add_argument("--seconds", type=_positive, metavar="N", help="how long to watch an idle consumer")
     broker.add_argument(
-        "--only", action="append", default=[], metavar="PART", help="contenders with this in their name"
+        "--only", action="append", default=[], metavar="PART", help="only contenders with this in their name"
     )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.members if name not in MEMBERS]
     if unknown:
-        parser.error(f"there is no member {unknown[0]!r}; there are {', '.join(MEMBERS)}")
+        parser.error(f"unknown member {unknown[0]!r}; the members are {', '.join(MEMBERS)}")
     return options
 
 

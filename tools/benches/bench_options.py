@@ -1,4 +1,4 @@
-"""What the command line asks of every member: how much, how often, and which contenders."""
+"""The command line's options for every member: how many records, how many rounds, and which contenders."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Wishes:
-    """None and () leave it to the member."""
+    """With None and (), the member's own defaults apply."""
 
     records: int | None = None
     rounds: int | None = None
     only: tuple[str, ...] = ()
-    """Parts of names: contenders without any of them are left out."""
+    """Parts of names. Contenders without any of them are left out."""
     seconds: float | None = None
-    """For members that watch rather than count."""
+    """The duration, for members that watch a consumer instead of counting records."""

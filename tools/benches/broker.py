@@ -1,4 +1,4 @@
-"""The one real broker that the studies run on, its topics and groups. Started when first asked for."""
+"""The real broker that all studies use, with its topics and groups. It is started when it is first needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def broker() -> Cluster:
 
 @functools.cache
 def detour_port() -> int:
-    """Where the broker says that it is to whoever comes through DETOURED: for something to stand there."""
+    """The port that the broker advertises for the listener DETOURED, where a proxy listens."""
     (port,) = free_ports(1)
     return port
 
@@ -51,14 +51,14 @@ def fresh_topic(partitions: int) -> str:
 
 
 def fresh_group(settings: Mapping[str, str] | None = None) -> str:
-    """Reads from the earliest record on."""
+    """Create a group that starts at the earliest record."""
     name = f"bench-group-{next(_numbers)}"
     broker().set_group_config(name, {"share.auto.offset.reset": "earliest", **(settings or {})})
     return name
 
 
 def await_members(group: str, count: int) -> None:
-    """Returns when so many members have been told what they are to read."""
+    """Return when this many members have received their assignment."""
     deadline = time.monotonic() + _JOIN_DEADLINE_S
     with plain_client(broker().nodes[0].address()) as client:
         while True:
@@ -76,8 +76,8 @@ def await_members(group: str, count: int) -> None:
 
 
 def produce(topic: str, values: Iterable[tuple[int, bytes]]) -> None:
-    """Partition and value of each; in batches of 16 KiB and 5 ms, as Java's producer makes them by default."""
-    import confluent_kafka  # a peer: there with the `bench` extra alone, without which our tests run
+    """Write values (partition, value), in batches of 16 KiB and 5 ms, which are the defaults of Java's producer."""
+    import confluent_kafka  # only installed with the extra `bench`, which tests don't need
 
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker().bootstrap, "batch.size": 16384, "linger.ms": 5}

@@ -1,7 +1,6 @@
-"""A contender in a process of its own: what it prints, what it cost, and its end.
+"""A contender in a separate process: reads its output and measures its resource usage.
 
-A contender prints lines; it ends when its standard input does, so that none outlives us. Decides nothing about what
-is measured.
+A contender prints lines. It ends when its standard input is closed, so that none outlives this process.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ _END_DEADLINE_S = 30.0
 
 
 class ChildError(RuntimeError):
-    """A contender failed, or said nothing in time. Holds the end of what it wrote to its standard error."""
+    """A contender failed, or printed nothing in time. The message includes the end of its standard error."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a child said; None when it has closed its output."""
+    """A line of a child's output; None when it has closed its output."""
 
     child: Child
     text: str | None
 
 
 class Child:
-    """Several may put their lines into one queue."""
+    """A contender. Several may put their lines into one queue."""
 
     def __init__(self, command: Sequence[str | Path], lines: queue.Queue[Line] | None = None) -> None:
         self.lines: queue.Queue[Line] = queue.Queue() if lines is None else lines
@@ -58,11 +57,11 @@ class Child:
         return self._process.pid
 
     def cpu_seconds(self) -> float:
-        """What it has used so far, by its own account. Only while it says nothing else."""
+        """The CPU time that it has used so far, as it reports itself. Only while it prints nothing else."""
         return float(self.ask("", _END_DEADLINE_S))
 
     def ask(self, line: str, seconds: float) -> str:
-        """Says this to it; the line that it answers with, in so much time."""
+        """Send it a line, and return the line that it responds with. Raises ChildError after `seconds`."""
         self.tell(line)
         return self.hear(seconds)
 
@@ -72,7 +71,7 @@ class Child:
         self._process.stdin.flush()
 
     def hear(self, seconds: float) -> str:
-        """The next line."""
+        """The next line of its output."""
         line = next_line(self.lines, time.monotonic() + seconds)
         if line.text is None:
             raise self.failure("ended early")
@@ -84,7 +83,7 @@ class Child:
         return ChildError(f"{' '.join(map(str, self._process.args))[-300:]} {what}\n{tail}")  # type: ignore[arg-type]
 
     def end(self) -> resource.struct_rusage:
-        """Close its input and wait for it; gives what it used, threads and all."""
+        """Close its input and wait for its end. Returns its resource usage, including all threads."""
         if self.usage is None:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
@@ -113,7 +112,7 @@ class Child:
 
 @contextmanager
 def children(commands: Sequence[Sequence[str | Path]]) -> Iterator[tuple[list[Child], queue.Queue[Line]]]:
-    """Side by side, with one queue; all have ended when the block is left."""
+    """Run contenders concurrently, with one queue. All have ended when the block is left."""
     lines: queue.Queue[Line] = queue.Queue()
     running = []
     with ExitStack() as stack:
@@ -125,8 +124,8 @@ def children(commands: Sequence[Sequence[str | Path]]) -> Iterator[tuple[list[Ch
 
 
 def next_line(lines: queue.Queue[Line], deadline: float) -> Line:
-    """At the latest by `deadline` on the monotonic clock."""
+    """The next line. Raises ChildError at `deadline`, a time of the monotonic clock."""
     try:
         return lines.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
-        raise ChildError("no contender said anything in time") from None
+        raise ChildError("no contender printed anything in time") from None

@@ -1,7 +1,7 @@
-"""The two heaviest share messages, ours against kio's Rust reader and kafka-python's generic codec.
+"""Compares our codec with kio's Rust reader and kafka-python's generic codec, for the two largest share messages.
 
 A ShareFetch response of 100 partitions with 20 acquired ranges each, and a ShareAcknowledge request of 1,000 ranges.
-kafka-python has no share messages: its codec is given our schemas, so that all three work on the same bytes.
+kafka-python has no share messages, so its codec gets our schemas, and all three process the same bytes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def acknowledge_request(ranges: int = 1000) -> ShareAcknowledgeRequest:
 
 
 class _Generic:
-    """kafka-python's codec over our schemas: a message class is made from JSON at run time."""
+    """kafka-python's codec with our schemas: it creates message classes from JSON at run time."""
 
     def __init__(self, name: str) -> None:
         self.cls = type(ApiMessage)(name, (ApiMessage,), {}, load_json=schemas)
 
     def decode(self, data: bytes, version: int) -> Any:
         value = self.cls.decode(data, version=version)
-        value._header = None  # its encoder asks for one, its decoder sets none
+        value._header = None  # its encoder needs one, but its decoder doesn't set it
         return value
 
 

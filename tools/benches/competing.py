@@ -1,8 +1,8 @@
-"""Eight consumers compete for one partition, or four: the embedded broker beside a real one, in turn, in one run.
+"""Eight consumers compete for one partition, or four: on the embedded broker and a real one, alternately, in one run.
 
-A producer writes a record to each partition and waits for its acknowledgement before it goes on, so every record is a
-batch of its own, and most of the consumers wait at any time: it is the broker's part in waking and answering them that
-is measured. Time counts from the first record written to the last one received.
+A producer writes a record to each partition and waits for its acknowledgement before it continues. So every record is a
+separate batch, and most consumers are waiting at any time: this measures how fast the broker wakes and answers them.
+The time is from the first record written to the last one received.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONSUMERS = 8
 ROUNDS = 5
 TIME = "time"
 _PRODUCERS = {1: 1, 4: 2}
-"""By partitions."""
+"""The number of producers by the number of partitions."""
 _JOIN_DEADLINE_S = 60.0
 _DEADLINE_S = 300.0
 _POLL_S = 0.1
@@ -128,7 +128,7 @@ async def _prepare(where: Mapping[str, str], partitions: int) -> None:
 
 
 def _await_members(bootstrap: str, group: str) -> None:
-    """Returns when all have been told what they are to read."""
+    """Return when all members have received their assignment."""
     host, _, port = bootstrap.split(",")[0].rpartition(":")
     deadline = time.monotonic() + _JOIN_DEADLINE_S
     with plain_client((host, int(port))) as client:

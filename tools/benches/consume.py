@@ -1,10 +1,10 @@
-"""One consumer reads all there is, from one real broker: kshare, its peers, and a client that doesn't look at records.
+"""One consumer reads a topic from one real broker: kshare, other clients, and a client that doesn't decode records.
 
-Each contender is a process of its own with a share group of its own. Time and CPU count from the first record to the
-last; how late the first one came is a figure of its own. "tuned": 4,000 locks a partition, and as many records at once
-as that gives; "defaults": nothing set by the user. The null client shows what the broker allows: a client that has one
-fetch under way at a time is bounded by it. The broker reads and accepts some millions of records before anything is
-measured, since a cold JVM takes twice as long.
+Each contender is a separate process with its own share group. Time and CPU are measured from the first record to the
+last; the time to the first record is a separate figure. "tuned": 4,000 locks per partition, and as many records at once
+as that allows; "defaults": no options set. The null client shows what the broker allows: it is the upper bound for
+clients that have one fetch under way at a time. Before the measurements, the broker serves millions of records, since a
+cold JVM takes twice as long.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tools.benches.study import Contest, Figure, Study, Trial
 
 RECORDS = 2_000_000
 WARM_UPS = 60
-"""Until the broker's code is compiled for all of this. Alone on a fresh broker, a null client goes from 1.8 to 3.5
-million records a second over the first eight million and to 7 over the next thirty; ours in batches from 0.7 to 2.3
-over 36 million, and stays at 3.1 after 50."""
+"""Reads before the measurements, until the broker's code is compiled. Alone on a fresh broker, a null client improves
+from 1.8 to 3.5 million records per second in the first eight million records, and to 7 in the next thirty million;
+ours, in batches, from 0.7 to 2.3 in 36 million records, and stays at 3.1 after 50 million."""
 PARTITIONS = 4
 LOCKS = 4000
 TUNED = 16_000
@@ -39,13 +39,13 @@ _CONFLUENT_TRIES = (
     (16_000, 4 * 1024 * 1024),
     (16_000, 1024 * 1024),
 )
-"""The bytes are those that ours come to by themselves."""
+"""Smaller sizes in bytes are those that our client arrives at automatically."""
 _DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """Records in a topic; `share` is how many there are for each one asked for."""
+    """Records in a topic. Their number is the requested one times `share`."""
 
     title: str
     bytes: int
@@ -76,8 +76,9 @@ _READERS = {
 }
 _SYNC_WAYS = ("batches", "records", "accepting each")
 _WARMERS = (_NULL, *3 * ("kshare batches",), _CONFLUENT)
-"""By turns: a JVM compiles for what it has seen, and whoever asks otherwise would pay for it. Ours take
-longest: confluent-kafka is as fast after four of its turns (0.79 million a second) as after twenty (0.73 to 0.78)."""
+"""Clients that warm up the broker in turn: a JVM optimizes for the requests that it has seen, and would be slow for
+others. Ours take longest: confluent-kafka is as fast after four of its turns (0.79 million per second) as after twenty
+(0.73 to 0.78)."""
 _AT_DEFAULTS = (_NULL, "kshare batches", "kshare records", _CONFLUENT, "Java", "franz-go")
 _OTHER_LOADS = (_NULL, "kshare batches", _CONFLUENT)
 
@@ -157,7 +158,7 @@ def _tuned(name: str, records: int, load: Load) -> Mapping[str, float]:
 
 @functools.cache
 def _best(name: str, records: int, load: Load) -> tuple[int, int]:
-    """Tried once with each: which reads most records a second."""
+    """The fetch size and bytes with which the client reads most records per second, trying each once."""
 
     def rate(tried: tuple[int, int]) -> float:
         progress(f"consume: {name}{load.title}, {SIZE} {tried[0]}, {BYTES} {tried[1]}")
@@ -169,7 +170,7 @@ def _best(name: str, records: int, load: Load) -> tuple[int, int]:
 def _read(
     reader: Reader, records: int, load: Load, max_records: int | None, **settings: int
 ) -> Mapping[str, float]:
-    """Tuned where `max_records` is given."""
+    """Read the topic once. Tuned if `max_records` is given."""
     _warm_up(records)
     return _read_topic(reader, _filled(load, records), load.count(records), max_records, **settings)
 

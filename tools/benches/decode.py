@@ -1,9 +1,9 @@
-"""How much `kshare decode` and `kshare pcap` get through, with how much memory, and how soon `--help` is there.
+"""Measures the throughput and memory of `kshare decode` and `kshare pcap`, and the time of `--help`.
 
-One capture has packets as large as the loopback's, one as large as Ethernet's, each with full fetches. One is of
-fetches of all sizes, as a consumer makes them that keeps up. In the last all exchanges are of a single record, so that
-it measures exchanges rather than bytes. Time is the processor's, which other work on the machine leaves alone: each of
-these runs in one thread and waits for nothing but the disk.
+One capture has packets of the loopback's size, one of Ethernet's size, both with full fetches. One has fetches of
+various sizes, like those of a consumer that keeps up. In the last one, each exchange has a single record, so that it
+measures exchanges rather than bytes. The time is CPU time, which other load on the machine doesn't affect: all of these
+run in one thread and wait only for the disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MEGABYTE = 1_000_000
 _LARGE, _SMALL = 200 * _MEGABYTE, 20 * _MEGABYTE
 _LOOPBACK, _ETHERNET = 32_768, 1_448
 _FULL, _MIXED, _SINGLE = [500], [1, 2, 5, 10, 20, 50], [1]
-"""Records of the fetches of a round."""
+"""The numbers of records in the fetches of a round."""
 _KSHARE = [sys.executable, "-m", "kshare.cli"]
 
 Write = Callable[[Path, int], None]
@@ -74,7 +74,7 @@ def _through(command: str, name: str, write: Write, size: int) -> Mapping[str, f
 
 @functools.cache
 def _folder() -> Path:
-    """Made when it is needed, and gone when this process ends."""
+    """A folder that is created on first use and removed when this process ends."""
     folder = mkdtemp(prefix="kshare-bench-")
     atexit.register(shutil.rmtree, folder)
     return Path(folder)
@@ -86,7 +86,7 @@ def _help() -> Mapping[str, float]:
 
 
 def _run(command: list[str]) -> tuple[float, float]:
-    """Seconds of the processor, and MiB at most."""
+    """Run a command. Returns its CPU time in seconds, and its maximum memory in MiB."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""A second way to the benches' broker, through a program that forwards and does nothing else: what any proxy costs."""
+"""A connection to the broker through a program that only forwards, which shows what any proxy costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _START_DEADLINE_S = 30.0
 
 @contextmanager
 def forwarding() -> Iterator[str]:
-    """Gives the address that clients connect to."""
+    """Yield the address that clients connect to."""
     _, door = broker().nodes[0].address(Listener.DETOURED)
     with children([programs.python("forwarder", listen=detour_port(), to=door)]) as ((forwarder,), _):
         forwarder.hear(_START_DEADLINE_S)

@@ -1,8 +1,8 @@
-"""The embedded broker: how soon it is there, and how many records go through it.
+"""Measures the embedded broker: its start-up time and its throughput.
 
-The program is measured from its call to the line that says where it listens, the fixture from `with` to the end of an
-empty block. Records: written by confluent-kafka and read by kshare, each with its defaults, from a broker in a process
-of its own.
+The program is measured from its call to the line with its address, the fixture from `with` to the end of an empty
+block. Records are written by confluent-kafka and read by kshare, each with its defaults, on a broker in a separate
+process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _start_program() -> Mapping[str, float]:
 
 def _start_fixture() -> Mapping[str, float]:
     with Broker():
-        pass  # the first one loads the modules: tests do that once
+        pass  # the first one loads the modules, which tests do only once
     began = time.perf_counter()
     for _ in range(_FIXTURES):
         with Broker():
@@ -77,7 +77,7 @@ def _run_records(records: int, one_by_one: bool) -> Mapping[str, float]:
 
 @contextmanager
 def program() -> Iterator[str]:
-    """A broker of its own; gives its address."""
+    """Run a broker, and yield its address."""
     settings = ["--setting", "group.share.assignment.interval.ms=0"]
     with subprocess.Popen([*_PROGRAM, *settings], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -88,7 +88,7 @@ def program() -> Iterator[str]:
 
 
 def _write(bootstrap: str, records: int) -> None:
-    import confluent_kafka  # a peer: there with the `bench` extra alone, without which our tests run
+    import confluent_kafka  # only installed with the extra `bench`, which tests don't need
 
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 2_000_000}
@@ -103,7 +103,7 @@ def _write(bootstrap: str, records: int) -> None:
 
 
 async def _read(bootstrap: str, records: int, one_by_one: bool) -> float:
-    """Records a second, from the first to the last; all are accepted."""
+    """Read and accept all records. Returns records per second, measured from the first to the last one."""
     await _read_from_the_beginning(bootstrap)
     count, began = 0, 0.0
     with anyio.fail_after(_DEADLINE_S):

@@ -1,4 +1,4 @@
-"""Topics full of records of one size, written by Kafka's own performance tool."""
+"""Creates topics with records of one size, written by Kafka's own performance tool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tools.benches.broker import broker, fresh_topic
 from tools.benches.measure import progress
 
 _AT_ONCE = 4_000_000
-"""The tool has a deadline."""
+"""The maximum number of records per call, since calls of the tool have a deadline."""
 
 
 def filled_topic(partitions: int, records: int, size: int = 100, codec: str = "none") -> str:

@@ -1,8 +1,8 @@
-"""Latency at an even 200 records a second, and what a consumer costs that has nothing to do. All with defaults.
+"""Measures latency at a constant 200 records per second, and the cost of an idle consumer. All with defaults.
 
-In hand: from the producer's call to the consumer's hands. Acknowledged: from there to the client's knowledge that the
-broker has confirmed it. Both clients have a commit that waits for this, and call it after everything that they are
-handed; so both are measured twice, without and with it. Idle is the CPU time of the whole process.
+In hand: from the producer's call until the consumer has the record. Acknowledged: from there until the client knows
+that the broker has confirmed the acknowledgement. Both clients have a commit that waits for this. They are measured
+without it, and with a commit after everything that they receive. Idle: the CPU time of the whole process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.benches.study import Contest, Figure, Study, Trial
 RATE = 200
 RECORDS = 4_000
 LEFT_OUT = 200
-"""The first second: connections, caches, the broker's first writes for the group."""
+"""Records of the first second, with connecting, filling caches, and the broker's first writes for the group."""
 PARTITIONS = 4
 ROUNDS = 3
 IDLE_S = 20.0
@@ -31,11 +31,12 @@ _BEFORE_IDLE_S = 6.0
 """Longer than the time between two heartbeats."""
 _CONTENDERS = {"kshare": "kshare", "kshare.sync": "kshare_sync", "confluent-kafka": "confluent"}
 _WITHOUT_WORK = {"kshare.sync"}
-"""No program of theirs only waits."""
+"""Contenders without a program for the idle measurement."""
 _HAND = "in hand {}"
 _ACKNOWLEDGED = "acknowledged {}"
 _FLOORS = {"null client": "socket", "null client on asyncio": "asyncio"}
-"""In Python as we are, and only ask and wait: what we take longer is our own work, not the interpreter's or loop's."""
+"""Minimal Python clients, which only send requests and wait. What our client takes longer is due to its own code, not
+to the interpreter or the event loop."""
 _EACH = "{}, commit after each"
 _QUANTILES = {"p50": 50, "p99": 99}
 
@@ -87,7 +88,7 @@ def _delays(program: str, mode: str, records: int, **more: str) -> Mapping[str, 
 
 @cache
 def _warm_up(records: int) -> None:
-    """A broker whose code isn't compiled yet takes some three times as long: whoever came first would pay for it."""
+    """Warm up the broker: while its code isn't compiled, it takes about three times as long."""
     for program in _CONTENDERS.values():
         progress(f"latency: warming up the broker with {program}")
         _once(f"{program}_latency", "explicit", records)
@@ -108,7 +109,7 @@ def _once(program: str, mode: str, records: int, **more: str) -> Mapping[str, fl
 
 
 def evaluate(hand: Sequence[float], acknowledged: Sequence[float]) -> Mapping[str, float]:
-    """Quantiles in milliseconds of delays in seconds; no figure where there are no delays."""
+    """The quantiles, in milliseconds, of delays in seconds. There is no figure without delays."""
     figures: dict[str, float] = {}
     for name, delays in ((_HAND, hand[LEFT_OUT:]), (_ACKNOWLEDGED, acknowledged[LEFT_OUT:])):
         if delays:

@@ -1,7 +1,7 @@
-"""Measure contenders side by side: in turn, in one process and one run, so that a drifting machine hits all alike.
+"""Measures contenders in turn, in one process and one run, so that changes of the machine's speed affect all equally.
 
-A case is a function that does some work and says how many units it did. A round runs every case once; the ratio of
-two cases is taken within a round, and its median over the rounds is the figure to quote.
+A case is a function that does some work and returns how many units it did. A round runs every case once. The ratio of
+two cases is computed within a round, and its median over the rounds is the figure to quote.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Timed:
-    """Units done and the seconds that they took, from a case that knows better than the harness when it began."""
+    """Units done and the seconds that they took, for cases that measure their own time."""
 
     units: int
     seconds: float
@@ -42,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Suite:
-    """What a member of tools/bench measures. `unit` is what a case counts: a record, a message."""
+    """The measurements of a member of tools/bench. `unit` is what a case counts: a record, a message."""
 
     name: str
     unit: str
@@ -79,10 +79,10 @@ class Result:
 
 
 def measure(suite: Suite, rounds: int = 9, seconds: float = 0.15) -> Result:
-    """Every case is repeated within a round until it has run for `seconds`."""
+    """Measure a suite. Within a round, every case is repeated until it has run for `seconds`."""
     times: dict[str, list[float]] = {name: [] for name in suite.cases}
     for case in suite.cases.values() if suite.warms_up else ():
-        case()  # imports, caches and lazily built tables are not what is measured
+        case()  # so that imports, caches and lazily built tables aren't measured
     for number in range(rounds):
         for name, case in suite.cases.items():
             progress(f"{suite.name}: round {number + 1}/{rounds}, {name}")
@@ -133,7 +133,7 @@ def rows(spreads: Mapping[str, Spread], form: str) -> list[str]:
 
 
 def chart(result: Result, path: Path) -> None:
-    """A bar a case, on a logarithmic scale, with the spread as a whisker."""
+    """Draw a bar for each case, on a logarithmic scale, with the spread as a whisker."""
     from matplotlib.figure import Figure
 
     names = list(result.nanoseconds)[::-1]

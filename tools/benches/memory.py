@@ -1,6 +1,6 @@
-"""What a consumer takes of memory over a long run, and while its handler stands still before a full topic.
+"""Measures a consumer's memory during a long run, and while its handler is stalled with a full topic.
 
-Flat means that the last sample is near the first. All with defaults.
+If memory doesn't grow, the last sample is close to the first. All with defaults.
 """
 
 from __future__ import annotations

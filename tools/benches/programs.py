@@ -1,6 +1,6 @@
-"""How each contender is started: our Python programs, our Java and Go ones (compiled into the cache when needed).
+"""The commands that start contenders: our Python, Java and Go programs. The latter two are compiled into the cache.
 
-All take `key=value` arguments, print lines, and end when their standard input does.
+All take `key=value` arguments, print lines, and end when their standard input is closed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _GO_DEADLINE_S = 300.0
 
 
 def python(name: str, **arguments: object) -> Command:
-    """A module of tools/benches/contenders."""
+    """The command for a module of tools/benches/contenders."""
     return [sys.executable, "-m", f"tools.benches.contenders.{name}", *_words(arguments)]
 
 
 def java(name: str, **arguments: object) -> Command:
-    """A class of tools/benches/java, with Kafka's own client."""
+    """The command for a class of tools/benches/java, with Kafka's own client."""
     source = _HERE / "java" / f"{name}.java"
     classes = built(
         source.read_bytes(), f"java-{name}", lambda folder: compile_java(source, JAVA_RELEASE, folder)
@@ -41,12 +41,12 @@ def java(name: str, **arguments: object) -> Command:
 
 
 def kafka_tool(name: str, *arguments: str) -> Command:
-    """One of Kafka's command-line tools."""
+    """The command for one of Kafka's command-line tools."""
     return [find_java(), "-cp", class_path(TOOLS), f"org.apache.kafka.tools.{name}", *arguments]
 
 
 def go(**arguments: object) -> Command:
-    """Our program on franz-go; only where `has_go`."""
+    """The command for our program with franz-go. Call it only if `has_go`."""
     source = _HERE / "go"
     content = b"".join((source / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     return [built(content, "go", lambda folder: _compile_go(source, folder)) / "reader", *_words(arguments)]
@@ -61,7 +61,7 @@ def _words(arguments: dict[str, object]) -> list[str]:
 
 
 def built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
-    """Built once for each content: into a folder of its own, renamed into place when it is whole."""
+    """The folder with a build of this content. Builds it if necessary, in a folder that is renamed at the end."""
     home = cache_folder().parent / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)

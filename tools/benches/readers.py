@@ -1,4 +1,4 @@
-"""Consumers to be measured: how each is started, and how its figures are got out of what it says."""
+"""Consumers to be measured: how each is started, and how its output is converted to figures."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _APACHE_TIME = "%Y-%m-%d %H:%M:%S:%f"
 
 @dataclass(frozen=True)
 class Reader:
-    """`program` takes bootstrap, group, topic, records and max_records (None: its own default).
+    """A consumer. `program` takes bootstrap, group, topic, records and max_records (None: its own default).
 
-    `figures` gets its lines, the number of records, and the CPU seconds of the whole process.
+    `figures` gets its output lines, the number of records, and the CPU time of the whole process in seconds.
     """
 
     program: Callable[..., Command]
     figures: Callable[[Sequence[str], int, float], Mapping[str, float]]
 
     def read(self, records: int, seconds: float, **where: object) -> Mapping[str, float]:
-        """So many records to their end, in so much time at most."""
+        """Read this many records. Raises ChildError after `seconds`."""
         said: list[str] = []
         deadline = time.monotonic() + seconds
         with children([self.program(records=records, **where)]) as ((child,), lines):
             while (text := next_line(lines, deadline).text) is not None:
                 said.append(text)
             if not said:
-                raise child.failure("said nothing")
+                raise child.failure("printed nothing")
             usage = child.end()
         return self.figures(said, records, usage.ru_utime + usage.ru_stime)
 
 
 def ours(name: str, **arguments: str) -> Reader:
-    """A program of contenders/."""
+    """A Python program of contenders/."""
     return Reader(partial(_with_size, partial(programs.python, name, **arguments)), metered)
 
 
@@ -50,12 +50,12 @@ def franz_go() -> Reader:
 
 
 def apache() -> Reader:
-    """Kafka's own performance tool, which also has a line a moment, from which its first record's time is seen."""
+    """Kafka's own performance tool. It also prints lines periodically, which tell the time of the first record."""
     return Reader(_apache_command, from_apache)
 
 
 def metered(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
-    """From what contenders/meter.py and the Go program print."""
+    """The figures from the output of contenders/meter.py and the Go program."""
     told = json.loads(said[-1])
     return {
         RATE: told["records"] / told["seconds"],
@@ -65,7 +65,7 @@ def metered(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[st
 
 
 def from_apache(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
-    """Its first line ends with its first record, its last one says when all were read."""
+    """The figures from its output: the first line is printed at the first record, the last one at the end."""
     lines = [line.split(", ") for line in said if line[:1].isdigit()]
     made, first, end = (
         datetime.strptime(at, _APACHE_TIME) for at in (lines[-1][0], lines[0][1], lines[-1][1])

@@ -1,8 +1,9 @@
-"""Record batches, ours against aiokafka's compiled reader and kafka-python's: the same bytes, alternately.
+"""Compares decoding of record batches: ours, aiokafka's compiled reader and kafka-python's, with the same bytes.
 
-Every contender checks the checksum, goes through all records and reads their offset and value. The Arrow case makes
-whole columns (offset, timestamp, key, value, headers) of about 1 MiB, which are 10,000 rows of 100 bytes.
-kafka-python takes checksums in Python unless it finds the crc32c package, which kshare brings along: both are here.
+Every contender verifies the checksum, iterates over all records and reads their offset and value. The Arrow case
+creates columns (offset, timestamp, key, value, headers) of about 1 MiB, which are 10,000 rows of 100 bytes.
+kafka-python computes checksums in Python unless the package crc32c is installed, on which kshare depends. Both ways are
+measured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tools.benches.measure import Case, Comparison, Suite, Timed, units_of
 _BATCH_BYTES = 64 * 1024
 _ARROW_BYTES = 1024 * 1024
 _KAFKA_PYTHON_CODECS = (Compression.NONE,)
-"""Its other codecs need packages that it doesn't bring; gzip is nobody's concern here."""
+"""Its other codecs, except gzip, need packages that it doesn't depend on."""
 
 
 def suite() -> Suite:
@@ -66,7 +67,7 @@ def _comparisons(title: str, contenders: list[str]) -> Iterator[Comparison]:
 
 
 def _batch(size: int, codec: Compression) -> tuple[bytes, int]:
-    """As a producer fills it: up to 64 KiB before compression; values that compress about as well as JSON does."""
+    """A batch like a producer's: up to 64 KiB before compression, with values that compress about as well as JSON."""
     builder = BatchBuilder(compression=codec)
     while builder.size < _BATCH_BYTES:
         number = builder.record_count
@@ -120,7 +121,7 @@ def _theirs(reader: Any, data: bytes) -> Case:
 
 
 def _kafka_python_alone(data: bytes) -> Case:
-    """As `pip install kafka-python` leaves it."""
+    """kafka-python without the package crc32c, as after `pip install kafka-python`."""
     case = _theirs(KafkaPythonRecords, data)
 
     def run() -> int | Timed:

@@ -1,7 +1,7 @@
-"""What `tools/bench --write docs` leaves there: the figures as data, and a page for people that is made of them.
+"""Writes the output of `tools/bench --write docs`: the figures as data, and a page that is generated from them.
 
-A member that is measured replaces its own entry of the data, the others stay. `python -m tools.benches.report docs`
-makes the page anew without measuring anything.
+Members that were measured replace their entries in the data; others are kept. `python -m tools.benches.report docs`
+generates the page again without measuring anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.benches.study import StudyResult
 
 PAGE, DATA = "benchmarks.md", "benchmarks.json"
 Entry = Mapping[str, Any]
-"""One member's figures, as they are in the data file."""
+"""One member's figures, as in the data file."""
 
 _HEAD = """# Benchmarks
 
@@ -53,7 +53,7 @@ _TITLES = {
     "spark": "Spark",
     "trace": "The tracing proxy",
 }
-"""Member → its section, in the order of the page."""
+"""Member → the title of its section, in the order of the page."""
 _IN_SHORT = {
     "records per second in batches, compared with confluent-kafka, both tuned": (
         "consume",
@@ -88,12 +88,12 @@ _IN_SHORT = {
         "rows: kshare view / Kafka's source",
     ),
 }
-"""What the page begins with: what is compared → member, ratio."""
+"""The rows of the summary at the top of the page: description → member, ratio."""
 _BAR = 40
 
 
 def write(folder: Path, command: str, results: Mapping[str, Result | StudyResult]) -> None:
-    """Put these members' figures into the data, and make the page of all that are there."""
+    """Write these members' figures to the data, and generate the page from all data."""
     path = folder / DATA
     data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for name, result in results.items():
@@ -103,13 +103,13 @@ def write(folder: Path, command: str, results: Mapping[str, Result | StudyResult
 
 
 def write_page(folder: Path) -> None:
-    """Make the page of the data."""
+    """Generate the page from the data."""
     data = json.loads((folder / DATA).read_text(encoding="utf-8"))
     (folder / PAGE).write_text(page(data), encoding="utf-8")
 
 
 def entry(command: str, result: Result | StudyResult) -> Entry:
-    """A member's figures, and how they were taken."""
+    """A member's figures, and how they were measured."""
     said: dict[str, Any] = {
         "command": command,
         "machine": f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}",
@@ -132,7 +132,7 @@ def entry(command: str, result: Result | StudyResult) -> Entry:
 
 
 def page(data: Mapping[str, Entry]) -> str:
-    """The page for people."""
+    """The text of the page."""
     sections = [_section(title, data[name]) for name, title in _TITLES.items() if name in data]
     return "\n".join([_HEAD, *_in_short(data), _REPEAT, *sections])
 
@@ -173,7 +173,7 @@ def _load(entry: Entry) -> str:
 
 
 def _chart(title: str, spreads: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """A bar a contender."""
+    """A bar for each contender."""
     width = max(map(len, spreads))
     longest = max(spread["middle"] for spread in spreads.values()) or 1
     bars = {name: round(_BAR * spread["middle"] / longest) for name, spread in spreads.items()}
@@ -185,7 +185,7 @@ def _chart(title: str, spreads: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def _table(entry: Entry) -> list[str]:
-    """A row a contender, a column a figure."""
+    """A row for each contender, a column for each figure."""
     figures = entry["figures"]
     contenders = dict.fromkeys(name for spreads in figures.values() for name in spreads)
     units = set(entry["units"].values())
@@ -205,12 +205,12 @@ def _table(entry: Entry) -> list[str]:
 
 
 def _said(value: float) -> str:
-    """A figure with three digits that mean something, at least."""
+    """A figure with at least three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _rounded(value: Any) -> Any:
-    """Without the digits that no measurement has."""
+    """Rounded to the precision of a measurement."""
     if isinstance(value, float):
         return round(value) if abs(value) >= 1e5 else float(f"{value:.5g}")
     if isinstance(value, Mapping):

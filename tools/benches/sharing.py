@@ -1,7 +1,8 @@
-"""Fair sharing: four consumers in four processes, handlers that take a while, one queue. Who idles while others work?
+"""Measures how evenly four consumers in four processes with slow handlers share work. Is one idle while others work?
 
-The ideal is the work divided by four. Time counts from the first hand-out to the end of the last record's handler;
-the records are written when all four have joined. A handler sleeps, as long as its record says. All with defaults.
+The ideal time is the work divided by four. Time is measured from the first record handed out to the end of the last
+handler. The records are written when all four have joined. A handler sleeps for the time in its record. All with
+defaults.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def study(wishes: Wishes) -> Study:
 
 
 def handlers(records: int) -> Mapping[str, Sequence[float]]:
-    """How many milliseconds each record takes."""
+    """The handlers' times: milliseconds for each record."""
     chance = random.Random(SEED)
     return {
         "5 ms": [5.0] * records,
@@ -101,14 +102,14 @@ def _share(program: partial[programs.Command], partitions: int, work: Sequence[f
 
 
 def _value(number: int, milliseconds: float) -> bytes:
-    """Filled up, so that the producer's batches hold as many records as those of ordinary values."""
+    """A record's value, padded so that the producer's batches have as many records as with ordinary values."""
     return (b"%d %.3f" % (number, milliseconds)).ljust(VALUE_BYTES)
 
 
 def evaluate(
     spans: Sequence[Sequence[tuple[float, float]]], records: int, ideal: float
 ) -> Mapping[str, float]:
-    """From each consumer's handler calls (begun, done) to the figures."""
+    """Compute the figures from each consumer's handler calls (begun, done)."""
     every = [span for one in spans for span in one]
     took = max(done for _, done in every) - min(begun for begun, _ in every)
     busy = math.fsum(done - begun for begun, done in every)

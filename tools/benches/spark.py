@@ -1,11 +1,11 @@
-"""`format("kshare")` beside what else Spark can read: Kafka's own source, a rate source, rows that are simply there.
+"""Compares `format("kshare")` with other sources of Spark: its Kafka source, a rate source, and prepared rows.
 
-View: all of a topic through a batch DataFrame into a sink that drops it; Kafka's source reads the same records, under
-the PySpark that it was built for. Both have done it several times before they are measured: a JVM is slow at first.
-Stream: micro-batches, one right after the other, each with as many rows as the group's locks allow. They are bounded by
-that many rows in the shortest micro-batch there can be, which is measured as well: a Python source that hands over
-prepared rows. A rate source of as many rows says what a micro-batch costs where there is no Python at all.
-Driver: the query's member on its own, acquiring and accepting; CPU time of its whole process.
+View: a batch DataFrame reads a topic into a sink that drops it. Spark's Kafka source reads the same records, with the
+PySpark that it was built for. Both do this several times before they are measured, because a JVM is slow at first.
+Stream: consecutive micro-batches, each with as many rows as the group's locks allow. The upper bound is that many rows
+in the shortest possible micro-batch, which is measured, too: a Python source that returns prepared rows. A rate source
+with as many rows shows what a micro-batch costs without Python.
+Driver: only the query's member, acquiring and accepting; CPU time of its whole process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ RECORDS = 2_000_000
 PARTITIONS = 4
 SIZE = 100
 LOCKS = (2_000, 10_000)
-"""Kafka's default, and the most that this broker allows."""
+"""Kafka's default, and the maximum that this broker allows."""
 ROUNDS = 5
 _WARM_UPS = 8
 _STREAMED = 30
-"""Micro-batches measured, about."""
+"""The approximate number of micro-batches to measure."""
 _ROWS, _LATENCY, _CPU, _DRIVER = "rows", "micro-batch", "CPU", "driver's CPU"
 _DEADLINE_S = 300.0
 
@@ -121,7 +121,7 @@ def _kshare_stream(records: int, locks: int, settle: str) -> Mapping[str, float]
 
 def _stream(source: str, options: Mapping[str, object], rows: int, records: int) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as checkpoint:
-        # Even so large a topic is at its end some day: fewer micro-batches where they are large.
+        # Fewer micro-batches if they are large, because the topic has to be large enough.
         count = min(_STREAMED * rows, records // 2)
         told = ours().run("stream", source, options, rows=count, checkpoint=checkpoint)
     return {_ROWS: told["rows"], _LATENCY: told["median"]}

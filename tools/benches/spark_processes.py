@@ -1,6 +1,6 @@
-"""Sparks to measure, each in a process that lives as long as the study: ours, and one for Kafka's own source.
+"""Spark sessions to measure, each in a process that runs as long as the study: ours, and one for Spark's Kafka source.
 
-Kafka's source needs the PySpark that it was built for, which is installed beside ours, once.
+The Kafka source needs the PySpark that it was built for, which is installed separately, once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tools.spark import environment
 _START_S = 300.0
 _RUN_S = 900.0
 ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
-"""What else was fetched is in PySpark already."""
+"""The jars that PySpark doesn't contain already."""
 
 
 class Spark:
-    """One process; it does what it is asked, one thing after the other."""
+    """A process with a Spark session, which executes runs one after the other."""
 
     def __init__(self, pyspark: Path | None = None, settings: Sequence[str] = ()) -> None:
         variables = environment()

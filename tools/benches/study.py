@@ -1,6 +1,7 @@
-"""Contenders that each run in a process of their own and give several figures: in turn, round by round.
+"""Measures contenders that run in separate processes and have several figures: in turn, round by round.
 
-A ratio is taken within a round, so that a drifting machine hits both sides alike; its median is the figure to quote.
+A ratio is computed within a round, so that changes of the machine's speed affect both sides equally. Its median is the
+figure to quote.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass, replace
 from tools.benches.measure import Spread, progress, rows
 
 Trial = Callable[[], Mapping[str, float]]
-"""Runs a contender once; gives its figures by name. Not every contender has every figure."""
+"""Runs a contender once, and returns its figures by name. Not every contender has every figure."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What is measured; `form` is how it is printed."""
+    """A quantity that is measured. `form` is its format specification."""
 
     name: str
     unit: str
@@ -27,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Contest:
-    """Two contenders' ratio in one figure; above 1 says that the first is better."""
+    """The ratio of two contenders in one figure. Above 1, the first is better."""
 
     figure: str
     ours: str
@@ -36,7 +37,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Study:
-    """What a member of tools/bench measures. `remarks` are printed with the figures: what was run, and how."""
+    """The measurements of a member of tools/bench. `remarks` are printed with the figures: what was run, and how."""
 
     name: str
     remarks: Sequence[str]
@@ -44,10 +45,10 @@ class Study:
     trials: Mapping[str, Trial]
     contests: Sequence[Contest]
     is_series: bool = False
-    """Its figures are one quantity again and again: printed side by side, the medians alone."""
+    """Whether its figures are samples of one quantity. Then only their medians are printed, in one row."""
 
     def only(self, parts: Sequence[str]) -> Study:
-        """With the contenders whose names have one of these parts; with all of them when there are no parts."""
+        """The study with those contenders whose names have one of these parts, or with all if there are no parts."""
         if not parts:
             return self
         kept = {name: trial for name, trial in self.trials.items() if any(part in name for part in parts)}
@@ -64,7 +65,7 @@ class StudyResult:
     """By figure, then by contender."""
     ratios: Mapping[str, Spread]
     load: Spread | None = None
-    """The machine's load average while this was measured, our own work included: says what the figures are worth."""
+    """The machine's load average during the measurement, including our own work. Tells how reliable figures are."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -82,7 +83,7 @@ class StudyResult:
 
 
 def conduct(study: Study, rounds: int) -> StudyResult:
-    """Every contender once a round."""
+    """Run every contender once per round."""
     taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in study.trials}
     loads = []
     for number in range(rounds):
@@ -95,7 +96,7 @@ def conduct(study: Study, rounds: int) -> StudyResult:
 
 
 def evaluate(study: Study, taken: Mapping[str, Sequence[Mapping[str, float]]]) -> StudyResult:
-    """Spreads and ratios of what the rounds gave."""
+    """Compute spreads and ratios from the results of the rounds."""
     spreads = {}
     for figure in study.figures:
         found = {
@@ -117,7 +118,7 @@ def _ratio(figure: Figure, ours: Mapping[str, float], theirs: Mapping[str, float
 
 
 def study_table(result: StudyResult) -> str:
-    """All figures with their least, middle and greatest values."""
+    """All figures, with minimum, median and maximum."""
     lines = [result.study.name, "", *result.study.remarks]
     if result.load:
         least, middle, most = vars(result.load).values()

@@ -1,7 +1,7 @@
-"""What it costs a share consumer to have `kshare trace` between it and the broker: read alternately with and without.
+"""Measures what `kshare trace` between a share consumer and the broker costs: reads alternately with and without it.
 
-The proxy shows every exchange, into a file. Its own CPU is in no figure. What of the cost is the proxy's, and what any
-second hop costs, tells a program that does nothing but forward.
+The proxy writes every exchange to a file. Its own CPU time isn't measured. A program that only forwards shows how much
+of the cost is due to the second connection alone.
 """
 
 from __future__ import annotations

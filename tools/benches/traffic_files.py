@@ -1,7 +1,7 @@
-"""Large files for `decode`: a log segment, and captures of a share consumer's run, every record of it accepted.
+"""Writes large files for `decode`: a log segment, and captures of a share consumer that accepts every record.
 
-A run is made of turns: fetches from one partition after the other, each with as many records as its place in a round
-says, and a heartbeat now and then.
+The consumer fetches from one partition after the other, with numbers of records that repeat in each round. It
+occasionally sends a heartbeat.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TIME = 1_750_000_000
 
 
 def write_segment(path: Path, size: int) -> None:
-    """Of batches with 500 records each."""
+    """Write a segment with batches of 500 records each."""
     offset = written = 0
     with path.open("wb") as file:
         while written < size:
@@ -49,7 +49,7 @@ def write_segment(path: Path, size: int) -> None:
 
 
 def write_capture(path: Path, size: int, records: Sequence[int], packet: int) -> None:
-    """Fetches have so many records, round by round; a packet carries so many bytes at most."""
+    """Write a capture. `records`: the numbers of records in a round's fetches. `packet`: the maximum packet size."""
     with path.open("wb") as file:
         link = CaptureWriter(file.write).connect(("10.0.0.7", 51234), ("10.0.0.1", 9092), _TIME)
         for number, (request, response) in enumerate(_exchanges(records)):
@@ -64,7 +64,7 @@ def write_capture(path: Path, size: int, records: Sequence[int], packet: int) ->
 
 
 def _exchanges(records: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
-    """Frames of requests and of their answers."""
+    """Yield the frames of requests and responses."""
     ends = [0] * _PARTITIONS
     settled: tuple[int, list[AcknowledgementBatch]] = 0, []
     for epoch in count():

@@ -1,1 +1,1 @@
-"""The outputs in docs/cookbook.md and in the guide to `kshare trace`: made by running it, and kept true by a test."""
+"""Generates the outputs of `kshare trace` in docs/cookbook.md and docs/cli.md by running it; a test compares them."""

@@ -1,4 +1,4 @@
-"""`python -m tools.cookbook`: writes what `kshare trace` says of each scenario into the documents that show it."""
+"""`python -m tools.cookbook`: writes the output of `kshare trace` for each scenario into the documents that show it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where scenarios are shown: a comment in a document names one, and the block behind it holds what was said.
+"""The documents that show scenarios: a comment names the scenario, and the block after it has the output.
 
-Decides what of it is shown: all of it in the guide to the command; in the cookbook no table of APIs, and of many
-fetches that brought nothing the first ones.
+Decides what is shown: the whole output in the guide to the command; in the cookbook, no table of APIs, and only the
+first ones of many empty fetches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMMAND = "$ kshare trace --bootstrap-server localhost:9092 --group shippers"
 
 
 def shown(text: str) -> dict[str, str]:
-    """Scenario → its block in a document."""
+    """Scenario → its block in the document."""
     return {match[2]: match[4] for match in _PLACE.finditer(text)}
 
 

@@ -1,6 +1,6 @@
-"""Troubles of share groups, staged on the embedded broker: what a client has to do for `kshare trace` to show them.
+"""Typical problems of share groups, reproduced on the embedded broker, for `kshare trace` to show.
 
-Each scenario is given the address of the proxy and the broker behind it.
+Each scenario gets the address of the proxy, and the broker behind it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ LOCKS_S = {
     "resets": 5.0,
     "pinned": 20.0,
 }
-"""How long locks last in each: short where somebody waits for that, longer for machines that are busy."""
+"""The lock duration in each scenario: short if the scenario waits for locks to expire, or else long enough for busy
+machines."""
 _DEADLINE_S = 30.0
 _PINNED_S = 5.0
-"""How long the linter sees that nothing comes."""
+"""How long the linter observes empty fetches."""
 
 Scenario = Callable[[str, Broker], None]
 
 
 def healthy(address: str, broker: Broker) -> None:
-    """Two batches of work, accepted."""
+    """Two batches are accepted."""
     with sync.ShareConsumer(address, group=GROUP, topics=[TOPIC], client_id="truck-7") as consumer:
         for number, _ in enumerate(consumer, 1):
             if number == 15:
@@ -42,7 +43,7 @@ def healthy(address: str, broker: Broker) -> None:
 
 
 def stuck(address: str, broker: Broker) -> None:
-    """A handler that never comes back, whose client renews and renews."""
+    """A handler never returns, and its client renews the lock repeatedly."""
     with sync.ShareConsumer(
         address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
     ) as consumer:
@@ -51,7 +52,7 @@ def stuck(address: str, broker: Broker) -> None:
 
 
 def pinned(address: str, broker: Broker) -> None:
-    """A handler that is stuck at one record, while others work on until they get nothing more."""
+    """A handler is stuck at one record, while other records are processed until no more are acquired."""
     with sync.ShareConsumer(
         address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
     ) as consumer:
@@ -69,7 +70,7 @@ def pinned(address: str, broker: Broker) -> None:
 
 
 def redelivery(address: str, broker: Broker) -> None:
-    """A handler that gives back what it can't work on."""
+    """A handler releases a record that it can't process."""
     with sync.ShareConsumer(
         address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
     ) as consumer:
@@ -83,17 +84,17 @@ def redelivery(address: str, broker: Broker) -> None:
 
 
 def timeouts(address: str, broker: Broker) -> None:
-    """Work that takes longer than the lock, in a client that doesn't renew."""
+    """A handler takes longer than the lock, in a client that doesn't renew it."""
     _work(address, LOCKS_S["timeouts"] * 1.6)
 
 
 def slow(address: str, broker: Broker) -> None:
-    """Work that takes nearly as long as the lock."""
+    """A handler takes nearly as long as the lock."""
     _work(address, LOCKS_S["slow"] * 0.87)
 
 
 def resets(address: str, broker: Broker) -> None:
-    """Connections that don't last."""
+    """Connections break repeatedly."""
     with sync.ShareConsumer(
         address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
     ) as consumer:
@@ -137,4 +138,4 @@ RULES: dict[str, set[str]] = {
     "slow": {"slow-acknowledgements"},
     "resets": {"session-left-open", "session-resets"},
 }
-"""What the linter says of each, at least; of a healthy run nothing."""
+"""The linter's findings that each scenario must have. A healthy run must have none."""

@@ -1,4 +1,4 @@
-"""Runs a scenario behind `kshare trace`, and gives what that has written."""
+"""Runs a scenario through `kshare trace`, and returns its output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tools.cookbook.scenarios import GROUP, LOCKS_S, SCENARIOS, TOPIC
 from tools.tracing import tracing
 
 _WIDTH = 118
-"""Where lines are cut, as on a terminal of that width."""
+"""The width at which lines are cut, as on a terminal."""
 
 
 def output_of(scenario: str, *options: str, port: int = 19092) -> str:
-    """All of it, with the cluster where people expect it."""
+    """The whole output of a scenario, with the usual addresses in place of the real ones."""
     settings = {"group.share.min.record.lock.duration.ms": "1000"}
     with Broker(topics={TOPIC: 1}, settings=settings) as broker, tempfile.TemporaryDirectory() as folder:
         broker.set_group_config(

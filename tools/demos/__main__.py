@@ -1,4 +1,4 @@
-"""python -m tools.demos: plays the scenario, shows it live, ends with a summary."""
+"""`python -m tools.demos`: runs the scenario, shows it live, and prints a summary at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FRAMES_A_SECOND = 20
 
 
 async def main() -> None:
-    logging.disable(logging.WARNING)  # the connection that breaks is meant to
+    logging.disable(logging.WARNING)  # the scenario breaks a connection on purpose
     console, scene, began = Console(), scenario.Scene(), time.monotonic()
     async with scenario.make_broker() as broker:
         scenario.configure(broker)

@@ -1,4 +1,4 @@
-"""The scene as something to look at. Decides colours and signs, knows nothing of Kafka."""
+"""Draws the state of the scenario in the terminal. Decides colours and symbols."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ def _progress(scene: Scene) -> Table:
 
 
 def _legend() -> Text:
-    """Two lines under the board, signs in the colours that they have there."""
+    """The legend: two lines that explain the symbols, in their colours."""
     legend = Text()
     for line in (
         (
             ("·", "bright_black", "not yet delivered"),
-            ("a", "bold bright_cyan", "in anna's hands"),
-            ("A", "bold bright_cyan", "there after other deliveries"),
+            ("a", "bold bright_cyan", "held by anna"),
+            ("A", "bold bright_cyan", "held by anna, redelivered"),
         ),
         (
             ("■", "green", "accepted"),
-            ("1", "yellow", "given back after so many deliveries"),
+            ("1", "yellow", "released after so many deliveries"),
             ("✗", "bold red", "archived: a dead letter"),
         ),
     ):
@@ -105,14 +105,14 @@ def _legend() -> Text:
 
 
 def summary(scene: Scene, seconds: float) -> str:
-    """The end of it in words."""
+    """The summary at the end."""
     workers = scene.workers.values()
     done = sum(cell.state == DONE for row in scene.cells for cell in row)
     again = sum(worker.released for worker in workers)
     return (
         f"{done} orders accepted by {len(scene.workers)} consumers in "
         f"{seconds:.1f} s; "
-        f"{again} were given back and came again, until they were accepted or had come too often; "
+        f"{again} releases, after which orders were redelivered until they were accepted or reached the limit; "
         "carl's connection broke, and nothing was lost; "
-        f"{len(scene.dead_letters)} ended in {DEAD_LETTERS}."
+        f"{len(scene.dead_letters)} dead letters in {DEAD_LETTERS}."
     )

@@ -1,6 +1,6 @@
-"""What the demo plays: orders come in, four people work on them, one drops everything, one order is poison.
+"""The demo's scenario: orders are produced, four consumers process them, one loses its connection, some are poison.
 
-Decides the pace and the outcomes. What is seen of it is `board`'s subject.
+Decides the processing times and outcomes. `board` draws it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = ("anna", "ben", "carl", "dora")
 _PACE_S = {"anna": 0.012, "ben": 0.03, "carl": 0.02, "dora": 0.016}
 _DELIVERIES = 3
 _CLUMSY = 0.04
-"""How often somebody gives an order back that was all right."""
+"""The probability that a good order is released."""
 _CRASH_AFTER_S = 1.2
 _LONGEST_S = 30.0
 
@@ -43,7 +43,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Cell:
-    """One record, as the broker sees it: a state from above, or the name of who holds it."""
+    """One record as the broker sees it: one of the states above, or the name of the consumer that holds it."""
 
     state: str = UNSEEN
     deliveries: int = 0
@@ -58,7 +58,7 @@ class Scene:
     produced: int = 0
     dead_letters: list[str] = field(default_factory=list)
     over: anyio.Event = field(default_factory=anyio.Event)
-    """Every order is settled."""
+    """Set when every order is settled."""
 
     @property
     def settled(self) -> int:
@@ -70,7 +70,7 @@ def make_broker() -> Broker:
 
 
 def configure(broker: Broker) -> None:
-    """Kafka's own settings: quick assignment, three deliveries, dead letters with a copy of the record."""
+    """Set Kafka's settings: quick assignment, three deliveries, dead letters with a copy of the record."""
     broker.create_topic(DEAD_LETTERS, settings={"errors.deadletterqueue.group.enable": "true"})
     broker.set_group_config(
         GROUP,
@@ -85,7 +85,7 @@ def configure(broker: Broker) -> None:
 
 
 async def play(broker: Broker, scene: Scene) -> None:
-    """Until every order is settled."""
+    """Run the scenario until every order is settled."""
     with anyio.fail_after(_LONGEST_S):
         async with anyio.create_task_group() as tasks:
             for worker in scene.workers.values():
@@ -124,7 +124,7 @@ async def _work(broker: Broker, worker: Worker) -> None:
     ) as consumer:
         async for record in consumer:
             await anyio.sleep(_PACE_S[worker.name] * mood.uniform(0.5, 1.5))
-            with suppress(AcknowledgeError):  # the broker took it back meanwhile
+            with suppress(AcknowledgeError):  # its lock was lost meanwhile
                 _settle(record, worker, mood)
 
 
@@ -141,14 +141,14 @@ def _settle(record: ShareRecord, worker: Worker, mood: Random) -> None:
 
 
 async def _crash(broker: Broker, worker: Worker) -> None:
-    """The broker hears no more of one of them, gives what they held to the others, and takes them back later."""
+    """Break a consumer's connection. The broker redelivers its records to the others, and the consumer reconnects."""
     await anyio.sleep(_CRASH_AFTER_S)
     broker.hang_up(worker.name)
     worker.crashes += 1
 
 
 def look(broker: Broker, scene: Scene) -> None:
-    """Brings the scene up to date with what the broker knows."""
+    """Update the scene with the broker's state."""
     broker.call(lambda: _look(broker, scene))
     if scene.settled == PARTITIONS * PER_PARTITION:
         scene.over.set()

@@ -1,8 +1,8 @@
-"""python -m tools.demos.spark: a Spark query on a share group, with poison in the topic and a crash under way.
+"""`python -m tools.demos.spark`: runs a Spark query on a share group, with poison records in the topic and a crash.
 
-An embedded broker of Kafka 4.4's kind, a thousand orders, two of which can't be shipped. The query rejects those and
-ships the rest; its runner is killed in the middle of the second micro-batch. Then it is started again from its
-checkpoint, and what was shipped is counted.
+An embedded broker that emulates Kafka 4.4 has a thousand orders, two of which can't be shipped. The query rejects those
+and ships the rest. Its runner is killed in the middle of the second micro-batch. Then the query is restarted from its
+checkpoint, and the shipped orders are counted.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def main() -> None:
         def crash(batch: int) -> None:
             if batch == 1:
                 shop.interrupt = lambda _: None
-                say("  … and the query's runner is killed, before anything of it is acknowledged")
+                say("  … and the query's runner is killed before any of it is acknowledged")
                 for runner in runners():
                     os.kill(runner, signal.SIGKILL)
 
         shop.interrupt = crash
-        say(f'readStream.format("kshare"), group {GROUP}: {ORDERS} orders wait')
+        say(f'readStream.format("kshare"), group {GROUP}: {ORDERS} orders are in the topic')
         try:
             run(spark, broker, shop, Path(folder))
         except StreamingQueryException:
-            say("the query is dead; it is started again from its checkpoint")
+            say("the query has failed; restarting it from its checkpoint")
             run(spark, broker, shop, Path(folder))
         tell(broker, shop)
         spark.stop()
@@ -88,7 +88,7 @@ def fill(broker: Broker) -> None:
 
 
 def run(spark: SparkSession, broker: Broker, shop: Shop, folder: Path) -> None:
-    """Until the backlog is drained, or something breaks."""
+    """Run the query until the backlog is drained or an error occurs."""
     reader = spark.readStream.format("kshare").option("kafka.bootstrap.servers", broker.bootstrap)
     reader = reader.option("group", GROUP).option("subscribe", TOPIC)
     reader = reader.option("settleRows", "true").option("maxRecordsPerTrigger", str(A_BATCH))
@@ -111,7 +111,7 @@ def tell(broker: Broker, shop: Shop) -> None:
 
 
 def runners() -> list[int]:
-    """Runners listen for rows to be settled at sockets that bear their process ids."""
+    """The process ids of runners, which are in the names of the sockets on which they listen."""
     from kshare.spark.settling import listening
 
     return listening()

@@ -1,4 +1,4 @@
-"""Real Kafka brokers for tests, benchmarks and the shell, out of the package registries alone.
+"""Real Kafka brokers for tests, benchmarks and the shell, installed from package registries only.
 
-Knows nothing of kshare: what a broker does is judged without the code under test.
+Doesn't use kshare, so that a broker's behaviour is checked independently of the code under test.
 """

@@ -16,7 +16,7 @@ from tools.kafka.node import BrokerFailedError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what was asked; 1 when the jars or the brokers can't be had."""
+    """Run the command. Returns 1 if jars can't be installed or brokers can't be started."""
     asked = _parser().parse_args(arguments)
     try:
         if asked.command == "install":
@@ -33,13 +33,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     installing = commands.add_parser(
-        "install", help="fetch the jars of releases (of everything when none is named)"
+        "install", help="fetch the jars of these releases (without arguments, all jars)"
     )
     installing.add_argument("releases", nargs="*", metavar="RELEASE", help=", ".join(RELEASES))
-    starting = commands.add_parser("start", help="run brokers until Ctrl-C; their data is gone afterwards")
+    starting = commands.add_parser("start", help="run brokers until Ctrl-C; then their data is deleted")
     starting.add_argument("--release", choices=RELEASES, default=TESTED_RELEASES[-1])
     starting.add_argument("--nodes", type=int, choices=(1, 3), default=1)
-    starting.add_argument("--port", type=int, help="of the first node; the others take those right after")
+    starting.add_argument("--port", type=int, help="port of the first node; the others use the next ports")
     starting.add_argument("--listener", type=Listener, choices=list(Listener), action="append", default=[])
     return parser
 
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 def _install(releases: Sequence[str]) -> int:
     unknown = set(releases) - set(RELEASES)
     if unknown:
-        print(f"Unknown: {', '.join(sorted(unknown))}; there is {', '.join(RELEASES)}.", file=sys.stderr)
+        print(f"Unknown: {', '.join(sorted(unknown))}; known: {', '.join(RELEASES)}.", file=sys.stderr)
         return 2
     if releases:
         install_all(releases)
@@ -59,7 +59,7 @@ def _install(releases: Sequence[str]) -> int:
 def _start(asked: argparse.Namespace) -> int:
     install(asked.release)
     cluster = Cluster(asked.release, asked.nodes, asked.listener, first_port=asked.port)
-    # SIGINT too: a shell's background jobs are born deaf to it.
+    # SIGINT too, because shells start background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     try:
@@ -68,7 +68,7 @@ def _start(asked: argparse.Namespace) -> int:
                 f"Kafka {cluster.release} is ready at {cluster.bootstrap}; its logs are in {cluster.folder}."
             )
             _describe_other_listeners(cluster, asked.listener)
-            print("Ctrl-C ends it.", flush=True)
+            print("Press Ctrl-C to stop it.", flush=True)
             signal.pause()
     except KeyboardInterrupt:
         pass
@@ -87,7 +87,7 @@ def _describe_other_listeners(cluster: Cluster, listeners: Sequence[Listener]) -
 
 
 def _leave(number: int, frame: object) -> None:
-    """Ends us, and the brokers with us."""
+    """End this process, and the brokers with it."""
     raise KeyboardInterrupt
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A private key and its certificate: `both` is one PEM file, as Kafka wants it, the others are parts of it."""
+    """A private key and its certificate. `both` is one PEM file with the two, as Kafka needs it."""
 
     key: Path
     certificate: Path
@@ -20,7 +20,7 @@ class KeyPair:
 
 
 class Authority:
-    """Issues certificates that only those who are given `certificate` believe."""
+    """Issues certificates. To trust them, clients and servers need `certificate`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,17 +30,17 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.certificate)
 
     def server(self) -> KeyPair:
-        """For whoever is reached at this machine's own addresses."""
+        """A certificate for servers on this machine's local addresses."""
         return self._write("server", self._authority.issue_cert("localhost", "127.0.0.1"))
 
     def client(self, name: str = "alice") -> KeyPair:
-        """For a client that a broker shall know as CN=`name`."""
+        """A certificate for a client that brokers identify as CN=`name`."""
         return self._write(
             f"client-{name}", self._authority.issue_cert(f"{name}@test.invalid", common_name=name)
         )
 
     def client_context(self, key_pair: KeyPair | None = None) -> ssl.SSLContext:
-        """What a client needs to believe our servers and, with a key pair, to be believed by them."""
+        """The context of a client that trusts our servers and, with a key pair, authenticates to them."""
         context = ssl.create_default_context(cafile=str(self.certificate))
         if key_pair is not None:
             context.load_cert_chain(key_pair.certificate, key_pair.key)

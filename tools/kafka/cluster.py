@@ -1,4 +1,4 @@
-"""A Kafka of one or three brokers on this machine: decides its settings, and when it is ready to be used.
+"""A Kafka cluster of one or three brokers on this machine. Decides its settings, and when it is ready to be used.
 
 with Cluster("4.3.1") as cluster:
     cluster.create_topic("orders", partitions=2)
@@ -40,15 +40,15 @@ _QUICK_SETTINGS = {
     "share.coordinator.state.topic.segment.bytes": "1048576",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "2097152",
-    # Compaction and retention within seconds, where a topic asks for them.
+    # Compaction and retention within seconds, for topics that are configured so.
     "log.initial.task.delay.ms": "500",
     "log.cleaner.backoff.ms": "500",
     "log.retention.check.interval.ms": "1000",
     "auto.create.topics.enable": "false",
-    # A crashed broker may register again, and its partitions move, once its old session has run out.
+    # A crashed broker can't register again, and its partitions don't move, before its old session has expired.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "4000",
-    # Lets tests choose short locks, heartbeats and sessions by the group's own configuration.
+    # Lets tests set short locks, heartbeats and sessions in the group's own configuration.
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.session.timeout.ms": "1000",
@@ -56,7 +56,7 @@ _QUICK_SETTINGS = {
 
 
 class Cluster:
-    """Brokers of one release. Use as a context manager: at its end nothing is left running."""
+    """Brokers of one release. Use it as a context manager, which stops them at its end."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class Cluster:
         first_port: int | None = None,
         advertised: Mapping[Listener, int] | None = None,
     ) -> None:
-        """`listeners` come on top of PLAINTEXT; `settings` win over the rig's own.
+        """`listeners` are added to PLAINTEXT; `settings` override our own.
 
-        With `first_port`, PLAINTEXT listens on it and on the ports right after; all other ports are free ones.
-        Clients are sent to the ports that are `advertised`, if any are: something else listens there.
+        With `first_port`, PLAINTEXT listens on it and the next ports; all other ports are free ones. Brokers send
+        clients to the `advertised` ports, if there are any, where something else listens, such as a proxy.
         """
         self.release = release
         self.folder = Path(tempfile.mkdtemp(prefix=f"kshare-kafka-{release}-"))
@@ -87,11 +87,11 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of every node's PLAINTEXT listener, as clients want them."""
+        """Addresses of every node's PLAINTEXT listener, in the format of bootstrap servers."""
         return self.bootstrap_of(Listener.PLAINTEXT)
 
     def bootstrap_of(self, listener: Listener) -> str:
-        """Addresses of another listener."""
+        """Addresses of every node's listener of this kind."""
         return ",".join("{}:{}".format(*node.address(listener)) for node in self.nodes)
 
     def __enter__(self) -> Self:
@@ -105,8 +105,8 @@ class Cluster:
         self.delete_data(keep_logs=error is not None)
 
     def start(self) -> None:
-        """Format and start every node; returns when share groups can be used."""
-        # StorageTool takes an id that starts with "-" for an option: this one starts with a letter.
+        """Format and start every node. Returns when share groups can be used."""
+        # StorageTool would mistake an id that starts with "-" for an option: this one starts with a letter.
         cluster_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
         try:
             with ThreadPoolExecutor(len(self.nodes)) as pool:
@@ -120,15 +120,15 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """End every node, whatever state it is in. The folder stays, for its logs."""
+        """End every node, whatever state it is in. The folder is kept, for its logs."""
         if self in running.clusters:
             running.clusters.remove(self)
-        # Of several brokers each would wait long for others that are going too; of one nothing is kept anyway.
+        # Killed, because several brokers that stop cleanly wait long for each other, and no data is kept anyway.
         for node in self.nodes:
             node.kill()
 
     def delete_data(self, keep_logs: bool) -> None:
-        """Remove the folder, or all of it but the brokers' logs and settings."""
+        """Remove the folder, or everything in it except the brokers' logs and settings."""
         if not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
@@ -136,12 +136,12 @@ class Cluster:
             shutil.rmtree(node.folder / "data", ignore_errors=True)
 
     def restart(self, node: Node) -> None:
-        """Bring back a node that was killed or stopped: same ports, same data. Returns when it is of use again."""
+        """Restart a node that was killed or stopped, with the same ports and data. Returns when it is ready."""
         node.start()
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        """Wait until every node that runs unfrozen sees all of them, and a share group can be joined."""
+        """Wait until each running node that isn't paused sees all of them, and a share group can be joined."""
         expected = self._awake()
         deadline = time.monotonic() + READY_DEADLINE_S
         while True:
@@ -169,17 +169,17 @@ class Cluster:
         replicas: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic, on every node unless told otherwise."""
+        """Create a topic, by default with a replica on every node."""
         requests.create_topic(
             self._any_address(), name, partitions, replicas or len(self.nodes), settings or {}
         )
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
-        """Such as {"share.auto.offset.reset": "earliest"}. It holds on every node when this returns."""
+        """Set a group's configuration: {"share.auto.offset.reset": "earliest"}. Returns when every node has it."""
         self._set_config(requests.Resource.GROUP, group, settings)
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Such as {"retention.ms": "1000"}. It holds on every node when this returns."""
+        """Set a topic's configuration: {"retention.ms": "1000"}. Returns when every node has it."""
         self._set_config(requests.Resource.TOPIC, topic, settings)
 
     def run_tool(self, main_class: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -193,14 +193,14 @@ class Cluster:
         return self._awake()[0].address()
 
     def _awake(self) -> list[Node]:
-        """The nodes that run unfrozen: at least one, or RuntimeError."""
+        """The running nodes that aren't paused. Raises RuntimeError if there are none."""
         awake = [node for node in self.nodes if node.is_running and not node.is_paused]
         if not awake:
             raise RuntimeError("No node is running.")
         return awake
 
     def _set_config(self, kind: requests.Resource, name: str, settings: Mapping[str, str]) -> None:
-        # The controller answers before brokers, its own among them, have read what it wrote.
+        # The controller responds before brokers, including its own, have read what it wrote.
         requests.set_config(self._any_address(), kind, name, settings)
         deadline = time.monotonic() + _CONFIG_DEADLINE_S
         for node in self._awake():
@@ -231,7 +231,7 @@ class Cluster:
         }
         arguments = scram_arguments(self._listeners)
         if self.release.startswith("4.1."):
-            # From 4.2 on share groups are there without asking.
+            # From Kafka 4.2 on, share groups are enabled by default.
             arguments += ["--feature", "share.version=1"]
         node.format(settings, cluster_id, arguments)
 

@@ -1,4 +1,4 @@
-"""Compiles small Java programs against Kafka's jars. Decides nothing about what they do."""
+"""Compiles small Java programs against Kafka's jars."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DEADLINE_S = 120.0
 
 
 def compile_java(source: Path, release: str, classes: Path) -> None:
-    """By a compiler from the registries: a Java runtime out of a wheel has none."""
+    """Compile with a compiler from the registries, because the Java runtime in the wheel has none."""
     compiler = next(install(COMPILER).glob("ecj-*.jar"))
-    # Unlike `java` it doesn't expand a `*` in a class path.
+    # Unlike `java`, it doesn't expand a `*` in a class path.
     jars = ":".join(str(jar) for jar in sorted(install(release).glob("*.jar")))
     done = subprocess.run(
         [

@@ -1,7 +1,7 @@
-"""Does a broker still answer? And what it leaves behind for whoever wants to know why it doesn't.
+"""Checks whether a broker still responds, and collects evidence if it doesn't.
 
-A broker whose request handlers wait for each other's locks keeps its sockets; its listener accepts until its queue is
-full. So it is asked for answers, and by requests that need those locks: DescribeCluster and ShareFetch.
+A broker whose request handlers are deadlocked keeps its sockets open, and accepts connections until its queue is full.
+So the check sends requests that need the locks in question: DescribeCluster and ShareFetch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.kafka.running import WatchedNode
 
 ANSWER_DEADLINE_S = 10.0
 _ATTEMPTS = 2
-"""How often it is asked: a machine that is busy is late once."""
+"""How often to ask: on a busy machine, one response may be late."""
 _DUMP_DEADLINE_S = 10.0
 _POLL_S = 0.05
 _DUMP_BEGINS, _DUMP_ENDS = b"Full thread dump", (b"JNI global refs", b"Heap\n")
@@ -24,12 +24,12 @@ _DEADLOCK = re.compile(r"^Found (.*deadlock.*)$", re.MULTILINE | re.IGNORECASE)
 
 
 def complaint(node: WatchedNode, deadline: float | None = None) -> str | None:
-    """Why this broker has to be replaced; None when it answers. `deadline` is for each answer, in seconds."""
+    """Why this broker has to be replaced; None if it responds. `deadline` is for each response, in seconds."""
     limit = ANSWER_DEADLINE_S if deadline is None else deadline
     problem = ""
     for _ in range(_ATTEMPTS):
         if not node.is_running:
-            return "its process ended by itself"
+            return "its process ended unexpectedly"
         try:
             requests.prove_answers(node.address(), limit)
         except OSError as error:
@@ -40,7 +40,7 @@ def complaint(node: WatchedNode, deadline: float | None = None) -> str | None:
 
 
 def keep_evidence(node: WatchedNode, folder: Path) -> str:
-    """Put its thread dump, its log and its settings into this folder; says in words what the dump shows."""
+    """Put its thread dump, its log and its settings into this folder. Returns a text about what the dump shows."""
     folder.mkdir(parents=True, exist_ok=True)
     dump = _thread_dump(node) if node.is_running else b""
     if dump:
@@ -57,7 +57,7 @@ def keep_evidence(node: WatchedNode, folder: Path) -> str:
 
 
 def _thread_dump(node: WatchedNode) -> bytes:
-    """What it adds to its log when asked for its threads."""
+    """The thread dump that the broker writes to its log on request."""
     begin = node.log.stat().st_size if node.log.exists() else 0
     node.ask_for_threads()
     deadline = time.monotonic() + _DUMP_DEADLINE_S
@@ -67,7 +67,7 @@ def _thread_dump(node: WatchedNode) -> bytes:
         with node.log.open("rb") as log:
             log.seek(begin)
             now = log.read()
-        # Its last lines differ between Java's releases; and the log may grow on behind it.
+        # Its last lines differ between Java releases, and more log lines may follow.
         is_whole = _DUMP_BEGINS in now and any(end in now for end in _DUMP_ENDS)
         if is_whole and now == seen:
             break

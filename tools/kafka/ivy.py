@@ -1,4 +1,4 @@
-"""Fetches jars with the Apache Ivy that the pyspark wheel carries. Decides nothing about what is wanted or kept."""
+"""Fetches jars with Apache Ivy, which the pyspark wheel contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
 from tools.kafka.java import find_java
 
 DEADLINE_S = 600
-# Warnings can be silenced for a whole process only.
+# Warnings can only be silenced for the whole process.
 _one_at_a_time = threading.Lock()
 
 
@@ -29,7 +29,7 @@ class ResolutionError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One published artifact, in the words of the jar registries."""
+    """One published artifact, in the terms of the jar registries."""
 
     organisation: str
     name: str
@@ -38,7 +38,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to fetch with everything it needs at run time; `overrides` replaces versions that aren't published."""
+    """The modules to fetch with their runtime dependencies. `overrides` replaces versions that aren't published."""
 
     modules: tuple[Module, ...]
     overrides: tuple[Module, ...] = ()
@@ -51,7 +51,7 @@ def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], N
     description.write_text(_description(wanted), encoding="utf-8")
     command = [
         str(find_java()),
-        # Nothing of the user's own Ivy or Maven folders is read or written.
+        # Prevents reading or writing the user's own Ivy and Maven folders.
         f"-Duser.home={scratch}",
         *_trust(scratch),
         *_proxy(),
@@ -85,7 +85,7 @@ def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], N
 
 
 def ivy_jar() -> Path:
-    """Where pyspark keeps its Ivy."""
+    """The jar of Ivy in the pyspark package."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ResolutionError("Ivy comes with pyspark, which isn't installed: install the `dev` extra.")
@@ -111,15 +111,15 @@ def _description(wanted: Wanted) -> str:
 
 
 def _trust(scratch: Path) -> list[str]:
-    """Make Java trust the authorities that Python and pip trust.
+    """Arguments that make Java trust the authorities that Python and pip trust.
 
-    A Java out of a wheel brings its own list, which lacks the authority of a company's proxy or mirror.
+    The Java in the wheel has its own list, which lacks the authority of a company's proxy or mirror.
     """
     bundle = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
         return []
     with _one_at_a_time, warnings.catch_warnings():
-        # Old authorities with odd serial numbers are the machine's business, not ours.
+        # The machine may have old authorities with invalid serial numbers, which don't matter here.
         warnings.simplefilter("ignore")
         authorities = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
     entries = [pkcs12.PKCS12Certificate(found, b"%d" % index) for index, found in enumerate(authorities)]
@@ -129,7 +129,7 @@ def _trust(scratch: Path) -> list[str]:
 
 
 def _proxy() -> list[str]:
-    """Java doesn't read the proxy variables that pip obeys."""
+    """Arguments for the proxy. Java doesn't read the environment variables that pip uses."""
     named = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
     proxy = urlsplit(named or "")
     if not proxy.hostname:

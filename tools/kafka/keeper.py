@@ -1,8 +1,7 @@
-"""Ends what its parent started when the parent is gone, however it went: a kill can't be caught, a closed pipe is seen.
+"""Kills the child processes of its parent when the parent ends, even if it is killed: then the pipe to it is closed.
 
-Run as a script with the standard library alone. Reads lines from its input: `+PID` (a process group to look after)
-and `-PID` (it has ended). At the end of input, which comes when the parent exits, every group still looked after
-is killed.
+Runs as a script that needs only the standard library. Reads lines from its input: `+PID` (a process group to watch) and
+`-PID` (it has ended). The input ends when the parent exits. Then every group that is still watched is killed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Keep the list until the pipe closes, then kill what is left on it."""
+    """Keep the list until the pipe is closed, and then kill all groups in it."""
     groups: set[int] = set()
     for line in sys.stdin:
         if line.startswith("+"):

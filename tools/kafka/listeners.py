@@ -1,4 +1,4 @@
-"""The doors of a test broker: which there are, who may enter, and the broker settings that say so."""
+"""The listeners of a test broker, their users, and the broker settings for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MODULES = "org.apache.kafka.common.security"
 
 
 class Listener(StrEnum):
-    """A way to reach a broker. Every broker has PLAINTEXT, which the rig itself uses."""
+    """A kind of listener. Every broker has PLAINTEXT, which these tools use themselves."""
 
     PLAINTEXT = "PLAINTEXT"
     DETOURED = "DETOURED"
-    """Plain, too: for whoever has something stand between clients and this door alone."""
+    """A second plaintext listener, for tests and benchmarks that put a proxy in front of it."""
     TLS = "TLS"
     MUTUAL_TLS = "MUTUAL_TLS"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
@@ -34,7 +34,7 @@ class Listener(StrEnum):
 
     @property
     def kafka_protocol(self) -> str:
-        """What Kafka calls it."""
+        """Kafka's name of the security protocol."""
         return _KAFKA_PROTOCOLS[self]
 
 
@@ -50,7 +50,7 @@ _KAFKA_PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Someone every SASL listener lets in, by any of SASL_MECHANISMS."""
+    """A user that every SASL listener accepts, with any of SASL_MECHANISMS."""
 
     name: str
     password: str
@@ -65,7 +65,7 @@ def listener_settings(
     controller_port: int,
     authority: Authority,
 ) -> dict[str, str]:
-    """The settings of one node that open its listeners, some of which it says to be at another port."""
+    """The settings for one node's listeners. `advertised` has ports that differ from where the node listens."""
     open_at = [f"{name}://{HOST}:{port}" for name, port in ports.items()]
     said_at = [f"{name}://{HOST}:{port}" for name, port in {**ports, **advertised}.items()]
     protocols = [f"{name}:{name.kafka_protocol}" for name in ports]
@@ -87,7 +87,7 @@ def listener_settings(
 
 
 def scram_arguments(listeners: Collection[Listener]) -> list[str]:
-    """What to tell StorageTool so that the SCRAM users are there from the first moment."""
+    """The arguments with which StorageTool creates the SCRAM users."""
     if not any(name.asks_for_a_user for name in listeners):
         return []
     return [

@@ -1,4 +1,4 @@
-"""One broker: its folder, its settings, and its process, which can crash, freeze and come back."""
+"""One broker: its folder, its settings, and its process, which can be killed, paused and restarted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LOGGING = {
 
 
 class BrokerFailedError(RuntimeError):
-    """A broker didn't start, or ended by itself. Says what its log says."""
+    """A broker didn't start, or ended unexpectedly. The message includes the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where a node listens."""
+    """The ports on which a node listens."""
 
     clients: Mapping[Listener, int]
     controller: int
@@ -44,7 +44,7 @@ class Node:
         self.log = folder / "broker.log"
         self.is_paused = False
         self.has_been_ready = False
-        """Since its process was started; whoever starts it says so."""
+        """Whether it has been ready since its process was started. Set by the caller of `start`."""
         self._release = release
         self._ports = ports
         self._memory_mb = memory_mb
@@ -52,12 +52,12 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there, be it frozen."""
+        """Whether its process exists, even if it is paused."""
         return self._process is not None and not self._process.has_ended
 
     @property
     def is_expected(self) -> bool:
-        """It was ready once, and nobody has ended or frozen it since: it has to answer."""
+        """Whether it has to respond: it was ready, and hasn't been stopped or paused since."""
         return self.has_been_ready and not self.is_paused
 
     @property
@@ -67,7 +67,7 @@ class Node:
         return self._process.pid
 
     def address(self, listener: Listener = Listener.PLAINTEXT) -> tuple[str, int]:
-        """Where clients reach it."""
+        """The address for clients."""
         if listener not in self._ports.clients:
             raise ValueError(
                 f"Node {self.id} has no {listener} listener; it has {', '.join(self._ports.clients)}."
@@ -75,7 +75,7 @@ class Node:
         return HOST, self._ports.clients[listener]
 
     def format(self, settings: Mapping[str, str], cluster_id: str, arguments: Sequence[str]) -> None:
-        """Write its settings and make its empty data folder."""
+        """Write its settings and create its empty data folder."""
         self.folder.mkdir(parents=True)
         lines = {**settings, "node.id": str(self.id), "log.dirs": str(self.folder / "data")}
         self._settings.write_text(
@@ -97,28 +97,28 @@ class Node:
             raise BrokerFailedError(f"StorageTool couldn't format node {self.id}:\n{done.stdout}")
 
     def start(self) -> None:
-        """Start its process; `Cluster.wait_until_ready` tells when it is of use."""
+        """Start its process. `Cluster.wait_until_ready` waits until it is ready."""
         if self.is_running:
             raise RuntimeError(f"Node {self.id} is running already.")
         self.has_been_ready = False
         self._process = Process([*self._java(self._memory_mb), "kafka.Kafka", str(self._settings)], self.log)
 
     def kill(self) -> None:
-        """As a crash: nothing is flushed, nobody is told."""
+        """Kill it, like a crash: nothing is flushed, and no other node is notified."""
         self.has_been_ready = False
         if self._process is not None:
             self._process.kill()
         self.is_paused = False
 
     def stop(self) -> None:
-        """In good order: leaderships move away, sockets close."""
+        """Stop it cleanly: leaderships move to other nodes, and sockets are closed."""
         self.has_been_ready = False
         if self._process is not None:
             self._process.stop()
         self.is_paused = False
 
     def pause(self) -> None:
-        """Freeze it: it keeps its sockets and answers nobody."""
+        """Pause its process: its sockets stay open, but it doesn't respond."""
         if self._process is not None:
             self._process.pause()
         self.is_paused = True
@@ -129,14 +129,14 @@ class Node:
         self.is_paused = False
 
     def ask_for_threads(self) -> None:
-        """Have it write the stacks of its threads to its log, as a JVM does at SIGQUIT; it goes on afterwards."""
+        """Make it write a thread dump to its log, as a JVM does on SIGQUIT. It continues afterwards."""
         if self._process is not None:
             self._process.ask_for_threads()
 
     def explain_end(self) -> BrokerFailedError:
-        """Why its process may have ended, from the end of its log."""
+        """An error with the end of its log, which may tell why its process ended."""
         tail = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
-        return BrokerFailedError(f"Node {self.id} ended by itself; {self.log} says:\n" + "\n".join(tail))
+        return BrokerFailedError(f"Node {self.id} ended unexpectedly; {self.log} says:\n" + "\n".join(tail))
 
     @property
     def _settings(self) -> Path:
@@ -153,5 +153,5 @@ class Node:
 
 
 def _escaped(value: str) -> str:
-    """In a properties file backslashes and anything beyond Latin-1 are escapes."""
+    """Escape backslashes and non-ASCII characters for a properties file."""
     return value.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode()

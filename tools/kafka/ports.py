@@ -1,7 +1,7 @@
-"""Chooses free ports that stay ours while a broker is down, and before it listens for the first time.
+"""Chooses free ports and keeps them reserved, even while a broker is down or hasn't started to listen yet.
 
-Whoever is given a port keeps a UDP socket on the same number until its process ends, however it ends. Brokers speak
-TCP, so that is in nobody's way, and no other process of ours is given the port meanwhile.
+The process that reserves a port keeps a UDP socket on the same number open until it ends. That doesn't conflict with
+brokers, which use TCP, but prevents that another of our processes gets the same port.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import socket
 
 from tools.kafka.listeners import HOST
 
-# Below the range that systems give to outgoing connections: a broker that restarts must find its port free,
-# and a client that dials a dead broker's port must not by chance be given that same port as its own.
+# Below the range that systems use for outgoing connections: a broker that restarts must find its port free, and a
+# client that connects to the port of a stopped broker must not get the same port as its own by chance.
 _RANGE = range(20_000, 32_000)
 _ATTEMPTS = 1000
 
 
 def free_ports(count: int) -> list[int]:
-    """That many different ports that nobody listens on, and that nobody else is given while this process lives."""
+    """Reserve this many different ports that are free. No other process gets them while this one runs."""
     found: set[int] = set()
     for _ in range(_ATTEMPTS):
         if len(found) == count:
@@ -37,7 +37,7 @@ def _reserve(port: int) -> bool:
             return False
         if not is_free(port):
             return False
-        mark.detach()  # closed by the system alone, when the process is gone
+        mark.detach()  # left open: the system closes it when the process ends
     return True
 
 

@@ -1,4 +1,4 @@
-"""A child process that can be killed, paused and resumed, and never outlives us. Decides nothing about Kafka."""
+"""A child process that can be killed, paused and resumed, and never outlives this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_DEADLINE_S = 30
 
 
 class Process:
-    """One child in a process group of its own, its output appended to a log file."""
+    """A child in a separate process group. Its output is appended to a log file."""
 
     def __init__(self, command: Sequence[str | Path], log: Path) -> None:
         self.log = log
@@ -39,7 +39,7 @@ class Process:
         return self._child.poll() is not None
 
     def pause(self) -> None:
-        """Freeze it: its sockets stay open and nobody answers. Returns when its last thread stands still."""
+        """Pause it: its sockets stay open, but it doesn't respond. Returns when all its threads have stopped."""
         if not self.has_ended:
             self._signal(signal.SIGSTOP)
             os.waitpid(self.pid, os.WUNTRACED)
@@ -48,7 +48,7 @@ class Process:
         self._signal(signal.SIGCONT)
 
     def ask_for_threads(self) -> None:
-        """SIGQUIT, by which a JVM writes its threads' stacks to its output; it is woken for that if it was frozen."""
+        """Send SIGQUIT, on which a JVM writes a thread dump to its output. Resumes it if it was paused."""
         self._signal(signal.SIGQUIT)
         self._signal(signal.SIGCONT)
 
@@ -58,7 +58,7 @@ class Process:
         self._reap()
 
     def stop(self) -> None:
-        """Ask it to end, and kill it when it doesn't in time."""
+        """Ask it to end, and kill it if it doesn't in time."""
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
         try:
@@ -76,7 +76,7 @@ class Process:
 
 
 class _Keeper:
-    """Our end of `keeper.py`, started with the first child."""
+    """Controls `keeper.py`, which is started with the first child."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -91,7 +91,7 @@ class _Keeper:
     def _tell(self, line: str) -> None:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
-                # A session of its own, so that a signal to our group doesn't take the keeper with us.
+                # In a separate session, so that a signal to our process group doesn't end the keeper.
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", Path(__file__).with_name("keeper.py")],
                     stdin=subprocess.PIPE,
@@ -105,7 +105,7 @@ class _Keeper:
             self._process.stdin.flush()
 
     def _end(self, process: subprocess.Popen[str]) -> None:
-        """An orderly exit leaves no process unwaited for."""
+        """Wait for the keeper to end when this process exits normally."""
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()

@@ -1,4 +1,4 @@
-"""What the rig asks of brokers: who is there, are share groups usable, make a topic, set and read configurations."""
+"""Requests to test brokers: list nodes, check whether share groups are usable, create topics, set and read configs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LAST_HEARTBEAT_DEADLINE_S = 10.0
 
 
 class Resource(IntEnum):
-    """What configurations belong to, by its code on the wire."""
+    """The type of a config resource, as its code in requests."""
 
     TOPIC = 2
     GROUP = 32
 
 
 class RefusedError(RuntimeError):
-    """A broker answered a request of the rig with an error code."""
+    """A broker responded with an error code."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         super().__init__(f"{what}: error {code}{f' ({message})' if message else ''}")
@@ -37,7 +37,7 @@ class RefusedError(RuntimeError):
 
 
 def known_nodes(address: Address, deadline: float | None = None) -> dict[int, Address]:
-    """The brokers that the one at `address` knows to be alive, by id, with their addresses on that listener."""
+    """The live brokers according to the one at `address`: their ids, and their addresses on that listener."""
     answer = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS, deadline)
     answer.skip(4)
     _raise_for(answer.int16(), answer.text(), "DescribeCluster")
@@ -53,16 +53,16 @@ def known_nodes(address: Address, deadline: float | None = None) -> dict[int, Ad
 
 
 def prove_share_groups(address: Address) -> None:
-    """Join and leave a share group and find a home for share state: raises while share groups aren't usable.
+    """Join and leave a share group, and look up the share coordinator. Raises while share groups aren't usable.
 
-    Asking for the coordinators is what creates both internal topics.
+    Looking up the coordinators creates both internal topics.
     """
     state_key = f"{_PROBE_GROUP}:{_short(uuid.uuid4())}:0"
     _find_coordinator(address, _SHARE_KEY, state_key)
     coordinator = _find_coordinator(address, _GROUP_KEY, _PROBE_GROUP)
     member = _short(uuid.uuid4())
     _heartbeat(coordinator, member, 0)
-    # Else the group keeps a ghost until its session ends.
+    # Otherwise the group would keep a dead member until its session times out.
     deadline = time.monotonic() + _LAST_HEARTBEAT_DEADLINE_S
     while True:
         try:
@@ -73,7 +73,7 @@ def prove_share_groups(address: Address) -> None:
 
 
 def prove_answers(address: Address, deadline: float) -> None:
-    """Raises OSError unless this broker answers, whatever it says; a share fetch of nothing is asked for, too."""
+    """Raise OSError unless this broker responds to DescribeCluster and to an empty ShareFetch, even with an error."""
     for name, api, version, body in (
         ("DescribeCluster", _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS),
         ("ShareFetch", _SHARE_FETCH, 1, _fetch_of_nothing()),
@@ -85,7 +85,7 @@ def prove_answers(address: Address, deadline: float) -> None:
 
 
 def _fetch_of_nothing() -> bytes:
-    """Opens a share session without partitions, which ends with its connection."""
+    """A request that opens a share session without partitions, which ends with its connection."""
     limits = struct.pack(
         ">iiiiii", 0, 0, 0, 1, 1, 1
     )  # epoch, wait, least and most bytes, records, batch size
@@ -95,7 +95,7 @@ def _fetch_of_nothing() -> bytes:
 def create_topic(
     address: Address, name: str, partitions: int, replicas: int, settings: Mapping[str, str]
 ) -> None:
-    """Create a topic at the controller, through any broker."""
+    """Create a topic. Any broker forwards this to the controller."""
     configs = array(text(key) + text(value) + NO_TAGS for key, value in settings.items())
     topic = text(name) + struct.pack(">ih", partitions, replicas) + array(()) + configs + NO_TAGS
     answer = wire.ask(
@@ -108,7 +108,7 @@ def create_topic(
 
 
 def set_config(address: Address, kind: Resource, name: str, settings: Mapping[str, str]) -> None:
-    """Set configurations, such as a group's share.auto.offset.reset. Brokers learn of it a moment later."""
+    """Set configurations, such as a group's share.auto.offset.reset. Brokers apply them a moment later."""
     configs = array(text(key) + bytes([_SET]) + text(value) + NO_TAGS for key, value in settings.items())
     resource = bytes([kind]) + text(name) + configs + NO_TAGS
     answer = wire.ask(address, _INCREMENTAL_ALTER_CONFIGS, 1, array([resource]) + b"\0" + NO_TAGS)
@@ -118,7 +118,7 @@ def set_config(address: Address, kind: Resource, name: str, settings: Mapping[st
 
 
 def read_config(address: Address, kind: Resource, name: str, keys: Collection[str]) -> dict[str, str | None]:
-    """What the broker at `address` takes these configurations to be."""
+    """The values of these configurations on the broker at `address`."""
     resource = bytes([kind]) + text(name) + array(map(text, keys)) + NO_TAGS
     answer = wire.ask(address, _DESCRIBE_CONFIGS, 4, array([resource]) + bytes(2) + NO_TAGS)
     answer.skip(4)
@@ -131,7 +131,7 @@ def read_config(address: Address, kind: Resource, name: str, keys: Collection[st
         key = answer.text() or ""
         found[key] = answer.text()
         answer.skip(3)  # read-only, source, sensitive
-        answer.array_length()  # synonyms, not asked for
+        answer.array_length()  # synonyms, not requested
         answer.skip(1)
         answer.text()
         answer.skip_tags()
@@ -164,5 +164,5 @@ def _raise_for(code: int, message: str | None, what: str) -> None:
 
 
 def _short(value: uuid.UUID) -> str:
-    """A uuid as Kafka writes it."""
+    """A uuid in Kafka's format."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

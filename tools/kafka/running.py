@@ -1,4 +1,4 @@
-"""The clusters that run in this process. Light: whoever only watches them needs nothing else of the rig."""
+"""The clusters that this process has started. Imports nothing else of this package, for code that only watches them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class WatchedNode(Protocol):
-    """One broker, as those see it who watch it."""
+    """One broker, as seen by code that watches it."""
 
     @property
     def id(self) -> int: ...
@@ -20,12 +20,12 @@ class WatchedNode(Protocol):
     def is_running(self) -> bool: ...
     @property
     def is_expected(self) -> bool:
-        """It was ready once, and nobody has ended or frozen it since: it has to answer."""
+        """Whether it has to respond: it was ready, and hasn't been stopped or paused since."""
         ...
 
     def address(self) -> tuple[str, int]: ...
     def ask_for_threads(self) -> None:
-        """Have it write the stacks of its threads to its log."""
+        """Make it write a thread dump to its log."""
         ...
 
 
@@ -37,11 +37,11 @@ class WatchedCluster(Protocol):
 
 
 clusters: list[WatchedCluster] = []
-"""In the order in which they were started."""
+"""Running clusters, in the order in which they were started."""
 
 
 def expected_nodes() -> Iterator[tuple[WatchedCluster, WatchedNode]]:
-    """Every broker that has to answer now."""
+    """Yield every broker that has to respond now."""
     for cluster in clusters:
         for node in cluster.nodes:
             if node.is_expected:

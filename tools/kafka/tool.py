@@ -1,4 +1,4 @@
-"""Kafka's command-line tools, run from the same jars as the brokers, against any cluster."""
+"""Runs Kafka's command-line tools from jars, against any cluster."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TOOL_DEADLINE_S = 120.0
 def run_tool(
     main_class: str, *arguments: str, given: str = "", jars: str = TOOLS
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a tool of these jars, with `given` as its standard input.
+    """Run a tool from these jars, with `given` as its standard input.
 
-    One that fails raises CalledProcessError, one that hangs TimeoutExpired.
+    Raises CalledProcessError if it fails, and TimeoutExpired if it hangs.
     """
     done = subprocess.run(
         [find_java(), "-cp", class_path(jars), main_class, *arguments],

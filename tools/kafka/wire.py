@@ -1,6 +1,6 @@
-"""The encoding of the few requests that the rig itself sends, by hand: it needs neither kshare nor another client.
+"""Encodes the few requests of `requests`, by hand, so that neither kshare nor another client is needed.
 
-One connection a request: slow, simple, and nothing is left open.
+Each request has its own connection, which is slow but simple, and leaves nothing open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Address = tuple[str, int]
 
 
 def ask(address: Address, api: int, version: int, body: bytes, deadline: float | None = None) -> Answer:
-    """Send one request of a flexible version, and give the body of its answer. OSError when nobody answers.
+    """Send one request of a flexible version, and return the body of its response. Raises OSError if there is none.
 
     `deadline` is for each step (connecting, sending, reading), in seconds.
     """
@@ -26,7 +26,7 @@ def ask(address: Address, api: int, version: int, body: bytes, deadline: float |
         connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         size = struct.unpack(">i", _read(connection, 4))[0]
         answer = Answer(_read(connection, size))
-    answer.skip(4)  # the correlation id: there was only one question
+    answer.skip(4)  # the correlation id: there was only one request
     answer.skip_tags()
     return answer
 
@@ -59,7 +59,7 @@ NO_TAGS = unsigned(0)
 
 
 class Answer:
-    """Reads an answer from front to back."""
+    """Reads a response from start to end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -110,7 +110,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
     while size:
         part = connection.recv(min(size, 65536))
         if not part:
-            raise ConnectionError("the broker hung up before it answered")
+            raise ConnectionError("the broker closed the connection before it responded")
         parts.append(part)
         size -= len(part)
     return b"".join(parts)

@@ -1,4 +1,4 @@
-"""`python -m tools.kgen` writes everything generated; `--check` only says what would change."""
+"""`python -m tools.kgen` writes all generated files; `--check` only prints what would change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tools.kgen.model import SchemaError
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.kgen", description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, fail when something would change"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args().check
     root = Path(__file__).parents[2]
     try:

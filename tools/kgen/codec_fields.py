@@ -1,7 +1,7 @@
-"""One struct's straight-line `encode_into` and `decode_from`.
+"""Generates straight-line code for `encode_into` and `decode_from` of one struct.
 
-Runs of fixed-width fields under the same versions are read and written by one `struct` call; versions are cheap
-branches. Whole arrays of fixed-width structs are `codec_rows`.
+Consecutive fixed-width fields of the same versions are read and written by one `struct` call; versions are cheap
+branches. `codec_rows` handles whole arrays of fixed-width structs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools.kgen.model import FIXED_SIZES, Field, Message, Struct, Versions
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A Python expression over `version`; `text` is None where it is the same in all versions of the struct."""
+    """A condition on `version`, as a Python expression. `text` is None if all versions of the struct are alike."""
 
     always: bool
     text: str | None = None
@@ -38,7 +38,7 @@ def condition(wanted: Versions, within: Versions) -> Condition:
 
 
 class StructCode:
-    """Collects what the code of one struct needs: imported names and packers."""
+    """Generates the code of one struct, and collects what it needs: imported names and packers."""
 
     def __init__(self, struct: Struct, message: Message) -> None:
         self.struct = struct
@@ -75,7 +75,7 @@ class StructCode:
         return Condition(False)
 
     def _runs(self) -> list[tuple[Versions, list[Field]]]:
-        """Untagged fields in order; neighbours of the same versions that one struct call can handle go together."""
+        """Untagged fields in order. Consecutive ones that one struct call can handle are grouped."""
         regular = [one for one in self.struct.reachable if self.untagged(one)]
         runs: list[tuple[Versions, list[Field]]] = []
         keys = groupby(
@@ -87,7 +87,7 @@ class StructCode:
         return runs
 
     def untagged(self, one: Field) -> Versions:
-        """The versions in which a field stands among the plain ones."""
+        """The versions in which a field isn't tagged."""
         if one.tag is None:
             return one.versions
         if one.tagged.covers(one.versions):
@@ -110,7 +110,7 @@ class StructCode:
         return lines + [f"        {line}" for line in body]
 
     def _guarded(self, versions: Versions, fields: list[Field], write: list[str]) -> list[str]:
-        """`write` under its version condition; elsewhere a value that would be lost is refused."""
+        """`write` with its version condition. In other versions, a value that would be lost raises an error."""
         cond = condition(versions, self.struct.versions)
         tests = " or ".join(self._differs(one) for one in fields if not one.ignorable)
         refusal = (
@@ -152,7 +152,7 @@ class StructCode:
         return [f"out += {self.packer(fields)}.pack({values})"]
 
     def _write_nullable(self, one: Field, out: str) -> list[str]:
-        """A field of variable length; where only some versions allow null, the others refuse it."""
+        """Code for a field of variable length. If only some versions allow null, it raises an error in the others."""
         value = f"self.{one.attribute}"
         nullable = condition(one.nullable, one.versions & self.struct.versions)
         needs_check = nullable.text is not None
@@ -192,7 +192,7 @@ class StructCode:
         return f"{self.use('write_values')}({out}, {value}, {flexible}, {writer})"
 
     def _choose(self, verb: str, kind: str, nullable: bool, flexible: Condition) -> str:
-        """The primitive for a string, bytes or records; chosen at run time where flexibility depends on the version."""
+        """The primitive for a string, bytes or records. If flexibility depends on the version, chosen at run time."""
         if kind == "records" and verb == "write":
             kind = "bytes"
         name = f"{'nullable_' if nullable else ''}{kind}"
@@ -285,7 +285,7 @@ class StructCode:
         ]
 
     def read_variable(self, one: Field, buf: str, pos: str, owner: str = "") -> list[str]:
-        """Null is an error in the versions that don't allow it. `owner` is "item." where fields are set in place."""
+        """Null is an error in versions that don't allow it. `owner` is "item." to set fields of an existing object."""
         flexible = self.field_flexible(one)
         kind, name = one.type, owner + one.attribute
         nullable = condition(one.nullable, one.versions & self.struct.versions)
@@ -339,7 +339,7 @@ class StructCode:
         return ['unknown_tags = b""', "if flexible:", *_indent(lines)]
 
     def read_known_tags(self, owner: str = "") -> list[str]:
-        """Takes what the schema knows out of `tags`."""
+        """Code that removes the known tags from `tags` and reads them."""
         lines: list[str] = []
         for one in self.struct.tagged:
             cond = condition(one.tagged, self.message.flexible & self.struct.versions)
@@ -360,7 +360,7 @@ class StructCode:
 
 
 def initial_value(one: Field) -> str:
-    """What a field holds before it is read, as Python source: its default, as far as that is no object in common."""
+    """A field's value before it is read, as Python source: its default, which must not be a shared object."""
     from tools.kgen.codec import literal
 
     if one.default is None and one.nullable:
@@ -371,7 +371,7 @@ def initial_value(one: Field) -> str:
 
 
 def _elements(message: Message) -> set[Struct]:
-    """Structs that some array consists of."""
+    """Structs that are elements of an array."""
     fields = [one for struct in [message.body, *message.structs] for one in struct.reachable]
     return {one.type.struct for one in fields if one.type.struct and one.type.is_array}
 
@@ -393,7 +393,7 @@ def _indent(lines: list[str]) -> list[str]:
 
 
 def smallest_size(struct: Struct, message: Message) -> int:
-    """The fewest bytes that one such struct can take, in any version: what bounds a count before it is believed."""
+    """The minimum size of such a struct in any version, in bytes. It is used to detect impossible array counts."""
     return max(
         1, min(_size_in(struct, message, v) for v in range(struct.versions.first, struct.versions.last + 1))
     )

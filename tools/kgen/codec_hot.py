@@ -1,8 +1,8 @@
-"""Compiled modules: what a share consumer exchanges all the time is decoded by C, from the same Python source.
+"""Generates compiled modules: the messages that a share consumer uses most, decoded in C from the same Python source.
 
-A nested struct of such a module is filled in place, number by number (`_fill_…`), and becomes a C struct by the
-`.pxd` written beside the module; uncompiled, the same functions run as they are. Only arrays of rows have two
-readers, since what is quickest in C (number by number) is slow in the interpreter (one `struct` call an element).
+A nested struct of such a module is filled number by number (`_fill_…`). The `.pxd` file of the module turns it into
+a C struct. Without compilation, the same functions run in the interpreter. Only arrays of rows have two readers: in C,
+reading number by number is fastest; in the interpreter, one `struct` call per element is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def decoder(code: StructCode) -> list[str]:
 
 
 def filler(code: StructCode) -> list[str]:
-    """`view` and `buf` are the same bytes: a C array where compiled, and the object to slice from."""
+    """Code that fills a struct. `view` and `buf` are the same bytes: a C array, if compiled, and an object to slice."""
     struct = code.struct
     if code.flexible.text or not code.flexible.always:
         raise SchemaError(
@@ -56,10 +56,10 @@ def filler(code: StructCode) -> list[str]:
     else:
         lines += [f"item.unknown_tags, pos = {code.use('read_tags')}(buf, pos)", "return pos"]
     return [
-        # typed by a comment: cython would take annotations for its own and find them at odds with the .pxd
+        # Typed by a comment, because Cython would interpret annotations and find them in conflict with the .pxd.
         f"def {filler_name(struct)}(item, view, buf, pos, version):"
         f"  # type: ({struct.name}, Buffer, Buffer, int, int) -> int",
-        f'    """Everything of one {struct.name}; gives the position behind it."""',
+        f'    """Fill one {struct.name}. Returns the position after it."""',
         *(f"    {line}" for line in lines),
     ]
 
@@ -81,7 +81,7 @@ def _read(one: Field, code: StructCode) -> list[str]:
     lines = code.read_variable(one, "buf", "pos", "item.")
     if len(lines) == 1 and is_compact and not kind.is_array:
         if kind.name == "records" and not one.nullable:
-            # a partition that is named for its acknowledgements alone has none
+            # A partition that is in the response only because of its acknowledgements has no records.
             empty = f"{target} = {code.use('NO_RECORDS')}"
             return ["if view[pos] == 1:", f"    {empty}", "    pos += 1", "else:", f"    {lines[0]}"]
         if kind.name == "string" and one.nullable:
@@ -102,7 +102,7 @@ def _read_structs(one: Field, struct: Struct, code: StructCode) -> list[str]:
 
 
 def _read_rows(one: Field, struct: Struct, code: StructCode) -> list[str]:
-    """The count of a short array is one byte; with the elements of the usual form, C needs no help."""
+    """A short array has a count of one byte. If all its elements have the usual form, C reads it alone."""
     row = row_of(struct, code.message)
     assert row
     found = f"{row.reader}(view, pos + 1, count)"
@@ -119,7 +119,7 @@ def _read_rows(one: Field, struct: Struct, code: StructCode) -> list[str]:
 
 
 def row_reader(row: Row) -> list[str]:
-    """Number by number: what cython turns into a loop without a Python object but the element itself."""
+    """Code that reads number by number, which Cython compiles to a loop that creates no objects except the elements."""
     name = row.struct.name
     body: list[str] = []
     offset = 0
@@ -139,7 +139,7 @@ def row_reader(row: Row) -> list[str]:
     refuse = [f"        if {' or '.join(refusals)}:", "            break"] if refusals else []
     return [
         f"def {row.reader}(buf, pos, count):  # type: (Buffer, int, int) -> list[{name}]",
-        '    """The elements up to the first of another form; the caller has checked that the bytes are there."""',
+        '    """Read elements up to the first one with another form. The caller has checked the number of bytes."""',
         f"    items = []  # type: list[{name}]",
         "    for _ in range(count):",
         *refuse,
@@ -152,7 +152,7 @@ def row_reader(row: Row) -> list[str]:
 
 
 def row_writer(row: Row) -> list[str]:
-    """The reverse of `row_reader`, into room that the caller has made."""
+    """Code that writes what `row_reader`'s code reads, into a buffer of the right size."""
     tests = ["x.unknown_tags"] if row.is_flexible else []
     body: list[str] = []
     offset = 0
@@ -170,7 +170,7 @@ def row_writer(row: Row) -> list[str]:
         body += [f"bigendian.put_int8(view, {_at(offset)}, 0)"]
     return [
         f"def {row.writer}(view, pos, items):  # type: (bytearray, int, list[{row.struct.name}]) -> bool",
-        '    """False at the first element of another form."""',
+        '    """Returns False at the first element with another form."""',
         "    for x in items:",
         *([f"        if {' or '.join(tests)}:", "            return False"] if tests else []),
         *(f"        {line}" for line in body),
@@ -196,14 +196,14 @@ _C_TYPES = {
 
 
 def _c_type(one: Field) -> str:
-    """Numbers and bytes are typed: rows hold nothing else, so the garbage collector needn't look at them."""
+    """The C type. Numbers and bytes are typed; rows have no other fields, so the garbage collector can ignore them."""
     if str(one.type) == "[]int8" and not one.nullable:
         return "bytes"
     return _C_TYPES.get(one.type.name, "object") if one.type.is_fixed else "object"
 
 
 def declarations(structs: list[Struct], rows: list[Row]) -> str:
-    """The .pxd: nested structs become C structs; their fields of other types than numbers stay Python objects."""
+    """The .pxd file. Nested structs become C structs; fields that aren't numbers remain Python objects."""
     lines = ["cimport cython", "cimport kshare.fast.bigendian as bigendian", ""]
     for struct in structs:
         lines += ["", f"cdef class {struct.name}:"]

@@ -1,8 +1,8 @@
-"""Arrays of structs that are all equally long on the wire: read and written an array at a time.
+"""Generates code for arrays of structs that all have the same encoded size: a whole array is read or written at once.
 
-A row is a struct of nothing but numbers; its last field may be an array of int8 that usually holds one
-(AcknowledgementBatch, the message that a share consumer sends most). Elements of another form (tagged fields, more
-numbers) send the whole array the ordinary way, so a row is a short cut and never a second meaning.
+A row is a struct that has only numbers. Its last field may be an array of int8 that usually has one element
+(AcknowledgementBatch, the message that a share consumer sends most). If an element has another form (tagged fields,
+more numbers), the whole array is processed in the ordinary way. So rows are just an optimization.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.kgen.model import FIXED_SIZES, Field, Message, Struct
 
 CODES = {
-    "bool": "B",  # Kafka writes 0 or 1 and reads any other byte than 0 as true
+    "bool": "B",  # Kafka writes 0 or 1, and reads any byte except 0 as true
     "int8": "b",
     "int16": "h",
     "uint16": "H",
@@ -25,7 +25,7 @@ CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`tail` is the array that usually holds one number."""
+    """A struct with only numbers. `tail` is the array that usually has one element."""
 
     struct: Struct
     fields: list[Field]
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def reader(self) -> str:
-        """The function of a compiled module that reads many (see codec_hot)."""
+        """The name of the function in a compiled module that reads many rows (see codec_hot)."""
         return f"_read{snake(self.struct.name)}_rows"
 
     @property
@@ -62,7 +62,7 @@ def snake(name: str) -> str:
 
 
 def row_of(struct: Struct, message: Message) -> Row | None:
-    """None for a struct that isn't a row in all its versions."""
+    """The struct as a row; None if it isn't one in all its versions."""
     fields = list(struct.reachable)
     tail = None
     if fields and str(fields[-1].type) == "[]int8" and not fields[-1].nullable:
@@ -99,7 +99,7 @@ def _encoder(row: Row, is_hot: bool) -> list[str]:
     lines = [
         "    @staticmethod",
         f"    def encode_rows(out: bytearray, items: list[{name}], flexible: bool, version: int) -> None:",
-        '        """A whole array, one struct call an element."""',
+        '        """Encode an array, with one struct call per element."""',
         "        write_count(out, len(items), flexible)",
         *(_hot_encoder(row) if is_hot else []),
         "        for x in items:",
@@ -153,7 +153,7 @@ def _decoder(row: Row, smallest: int, is_hot: bool) -> list[str]:
         "    def decode_rows(",
         "        buf: Buffer, pos: int, flexible: bool, version: int",
         f"    ) -> tuple[list[{name}], int]:",
-        '        """A whole array in one go, if all its elements are of the usual form."""',
+        '        """Decode an array, all at once if its elements have the usual form."""',
         f"        count, start = read_count(buf, pos, flexible, {smallest})",
         f"        end = start + count * {row.size}",
         "        if end <= len(buf):",

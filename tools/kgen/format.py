@@ -1,10 +1,9 @@
-"""The one layout of the files in `schemas/`, so that a diff shows a changed fact and never a changed habit.
+"""Formats the files in `schemas/` in one canonical layout, so that diffs show only changed content.
 
-Decides: the order of keys, where a line breaks, how deep it is indented. Keys it doesn't know are an error,
-because a misspelt key would otherwise be a fact that silently never reaches the generator.
-Never decides: what a schema says. Values pass through untouched; fields keep their order, the wire's order.
+Decides the order of keys, line breaks and indentation. Unknown keys are an error, because the generator would silently
+ignore a misspelt key. Values aren't changed, and fields keep their order, which is that of the protocol.
 
-    python -m tools.kgen.format     rewrites the files whose layout is off, and names them
+    python -m tools.kgen.format     rewrites the files with another layout, and prints their names
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ STRUCT_KEYS = ("name", "versions", "about", "fields")
 CODES_KEYS = ("errors", "apis")
 ERROR_KEYS = ("code", "name", "retriable", "about")
 API_KEYS = ("key", "name", "min", "max")
-# These take a line, or a block of lines, of their own inside a one-object-per-line layout.
+# These are on separate lines; everything else of an object is on one line.
 OWN_LINE = frozenset({"about", "fields"})
 
 
 class SchemaLayoutError(ValueError):
-    """A schema that can't be laid out: not JSON, an unknown key, or the same key twice."""
+    """A schema can't be formatted: it isn't JSON, or has an unknown key or the same key twice."""
 
 
 def formatted(text: str) -> str:
-    """The canonical form of a message schema or of the file of codes."""
+    """The canonical layout of a message schema or of the file of codes."""
     try:
         document = json.loads(text, object_pairs_hook=_object_without_duplicates)
     except json.JSONDecodeError as error:
@@ -51,7 +50,7 @@ def formatted(text: str) -> str:
 
 
 def rewrite(directory: Path) -> list[Path]:
-    """Bring every schema under `directory` into canonical form; returns the files that were not."""
+    """Format every schema in `directory`. Returns the files that were changed."""
     changed = []
     for path in sorted(directory.glob("*.json")):
         before = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the generator makes of schemas/, and how that differs from the files in the tree."""
+"""The output of the generator, and how it differs from the existing files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def outputs(root: Path) -> dict[Path, str]:
 
 
 def changes(root: Path) -> dict[Path, str | None]:
-    """Path → new text for files that differ; None for orphans, files that no schema asks for any more."""
+    """Path → new text of files that differ, or None for generated files that no longer have a schema."""
     wanted = outputs(root)
     found: dict[Path, str | None] = {}
     for folder in sorted({path.parent for path in wanted}):

@@ -1,6 +1,6 @@
-"""Schemas → `kshare/dissect/fields`: tables as plain data, one module a message, for the dissector's layouts.
+"""Generates `kshare/dissect/fields` from the schemas: one module with a table per message, for the dissector's layouts.
 
-Decides what the dissector knows of a schema, and never how a value is read: that is written by hand over there.
+Decides what the dissector knows of a schema. The code that reads values is handwritten there.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ WIDTH = 110
 
 
 def emit(messages: Iterable[Message], codes: Path) -> dict[str, str]:
-    """File name → text, for everything in the folder; `codes` is the file of error codes and APIs."""
+    """File name → text, for all files in the folder. `codes` is the file of error codes and APIs."""
     messages = list(messages)
     files = {f"{module_name(message.name)}.py": emit_message(message) for message in messages}
     files["__init__.py"] = (
-        HEADER.format(file="*.json") + '"""Tables of the schemas, for layouts to be built from."""\n'
+        HEADER.format(file="*.json")
+        + '"""Tables of the schemas, from which the dissector builds layouts."""\n'
     )
     files["index.py"] = emit_index(messages)
     files["codes.py"] = emit_codes(json.loads(codes.read_text(encoding="utf-8")))
@@ -73,7 +74,7 @@ def _constant(struct: Struct) -> str:
 
 
 def _rows(struct: Struct, message: Message, indent: str) -> list[str]:
-    """One field a row, or its text on a second one where a row would be too wide. Fields in no version are left out."""
+    """One line per field, or two if it would be too long. Fields that no version has are left out."""
     rows = []
     for field in struct.fields:
         if not field.versions:
@@ -106,7 +107,7 @@ def _facts(field: Field, message: Message) -> list[str]:
 
 
 def _is_zero(field: Field) -> bool:
-    """Whether the default is what the type starts with. A struct's says nothing: its fields have their own."""
+    """Whether the default is the type's zero value. True for structs, whose fields have their own defaults."""
     if (field.type.struct and not field.type.is_array) or field.type.name == "records":
         return True
     return field.default is not None and not any(

@@ -1,8 +1,7 @@
-"""Schemas as values: reads Kafka's message definitions, refuses what the format doesn't allow.
+"""The model of the schemas: reads Kafka's message definitions, and raises errors for what the format doesn't allow.
 
-Decides what a schema means (which field is there in which version, how it is written) and never how a language
-spells it: the emitters of the codecs and of the dissector's layouts both start from here.
-Every error names the file and the JSON path of the culprit.
+Decides what a schema means: which versions have a field, and how it is encoded. The generators of the codecs and of the
+dissector's layouts both use this model. Every error names the file and the JSON path.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ _FIELD_KEYS = {
 
 
 class SchemaError(Exception):
-    """A schema file is wrong; the text names the file and the JSON path."""
+    """A schema file is invalid; the message names the file and the JSON path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A closed range of versions; empty when first > last."""
+    """A range of versions, both ends included; empty if first > last."""
 
     first: int
     last: int
@@ -89,7 +88,7 @@ NONE = Versions(1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`name` is a primitive or a struct; an array of it when `is_array`."""
+    """The type of a field. `name` is a primitive or a struct; with `is_array`, the type of the elements."""
 
     name: str
     is_array: bool
@@ -116,7 +115,7 @@ class Field:
     is_map_key: bool
     default: Any
     about: str
-    entity: str = ""  # what kind of thing the value names: topicName, groupId, brokerId ...
+    entity: str = ""  # what the value identifies: topicName, groupId, brokerId ...
 
     @property
     def json_name(self) -> str:
@@ -142,7 +141,7 @@ class Struct:
 
     @property
     def reachable(self) -> list[Field]:
-        """Without the fields that no valid version has: they are in the schema for history's sake."""
+        """The fields that some valid version has. Others are in the schema for historical reasons."""
         return [f for f in self.fields if f.versions]
 
     @property
@@ -168,17 +167,17 @@ class Message:
 
 
 def read_folder(folder: Path) -> list[Message]:
-    """Every message of a folder, by name; requests without a response (and the reverse) are refused."""
+    """All messages of a folder, sorted by name. Raises SchemaError for a request without a response, and vice versa."""
     paths = sorted(p for p in folder.glob("[A-Z]*.json"))
     if not paths:
-        raise SchemaError(f"{folder}: holds no schema")
+        raise SchemaError(f"{folder}: has no schema")
     messages = [read_file(path) for path in paths]
     names = {message.name for message in messages}
     for message in messages:
         other = {"request": "Response", "response": "Request"}.get(message.kind)
         if other and message.api_name + other not in names:
             raise SchemaError(
-                f"{message.file}: $.name: {message.name} has no {message.api_name}{other} beside it"
+                f"{message.file}: $.name: {message.name} has no corresponding {message.api_name}{other} here"
             )
     return messages
 
@@ -198,7 +197,7 @@ def read_document(document: Mapping[str, Any], file: str) -> Message:
 
 
 class _Reader:
-    """One file's reading: carries the file name for errors and the structs named so far."""
+    """Reads one file. Has the file name, for errors, and the structs that were defined so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -223,7 +222,7 @@ class _Reader:
         if not self.versions:
             self.fail("$.validVersions", "no version is valid")
         if self.versions.last == HIGHEST:
-            self.fail("$.validVersions", "must end somewhere")
+            self.fail("$.validVersions", "must have a last version")
         self.flexible = self.range(document, "flexibleVersions", "$")
         for i, struct in enumerate(document.get("commonStructs", [])):
             self.common[self.text(struct, "name", f"$.commonStructs[{i}]")] = (
@@ -252,7 +251,7 @@ class _Reader:
             self.fail(path, "must be an object")
         for key in node:
             if key not in allowed:
-                self.fail(f"{path}.{key}", "the format has no such key")
+                self.fail(f"{path}.{key}", "the format doesn't have this key")
 
     def text(self, node: Mapping[str, Any], key: str, path: str) -> str:
         value = node.get(key)
@@ -266,7 +265,7 @@ class _Reader:
             return NONE
         match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text)
         if not match:
-            self.fail(f"{path}.{key}", f"{text!r} is no version range (write 3, 3-5, 3+ or none)")
+            self.fail(f"{path}.{key}", f"{text!r} isn't a version range (write 3, 3-5, 3+ or none)")
         first = int(match[1])
         last = HIGHEST if match[2] else int(match[3] or first)
         if last < first:
@@ -280,7 +279,7 @@ class _Reader:
         names: set[str] = set()
         for i, one in enumerate(fields):
             if one.attribute in names:
-                self.fail(f"{path}[{i}].name", f"{one.name} is there twice")
+                self.fail(f"{path}[{i}].name", f"{one.name} is defined twice")
             names.add(one.attribute)
         tags = sorted(one.tag for one in fields if one.tag is not None)
         if tags != list(range(len(tags))):
@@ -291,7 +290,7 @@ class _Reader:
         self.known_keys(node, _FIELD_KEYS, path)
         name = self.text(node, "name", path)
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
-            self.fail(f"{path}.name", f"{name!r} must be made of letters and digits, in camel case")
+            self.fail(f"{path}.name", f"{name!r} must consist of letters and digits, in camel case")
         versions = self.range(node, "versions", path) & within
         tag, tagged = self.tag(node, versions, path)
         field_type = self.type(node, versions, path)
@@ -373,7 +372,7 @@ class _Reader:
     def default(
         self, node: Mapping[str, Any], type_: Type, nullable: Versions, versions: Versions, path: str
     ) -> Any:
-        """The value of an absent field, as Python sees it (structs: None or the struct's own default)."""
+        """The value of an absent field, as a Python object (for structs: None or the struct's own default)."""
         given = node.get("default")
         where = f"{path}.default"
         if given == "null":
@@ -390,7 +389,7 @@ class _Reader:
             return "" if given is None else str(given)
         if type_.name == "uuid":
             if given is not None:
-                self.fail(where, "a uuid starts as zero, nothing else")
+                self.fail(where, "a uuid can't have a default other than zero")
             return bytes(16)
         return self.number(given, type_.name, where)
 
@@ -400,7 +399,7 @@ class _Reader:
                 return False
             if given in ("true", True):
                 return True
-            self.fail(where, f"{given!r} is no bool")
+            self.fail(where, f"{given!r} isn't a bool")
         try:
             if type_name == "float64":
                 return float(given or 0)
@@ -415,7 +414,7 @@ class _Reader:
 
 
 def walk(struct: Struct) -> Iterator[tuple[str, Field]]:
-    """Every field below a struct with its path."""
+    """Yield all fields in a struct, including nested ones, with their paths."""
     for one in struct.fields:
         yield one.name, one
         if one.type.struct:

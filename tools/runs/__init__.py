@@ -1,1 +1,1 @@
-"""What holds for a run of the tests as a whole: that it ends, and that brokers which stop answering are noticed."""
+"""Pytest plugins and tools for whole test runs: deadlines, `--quick`, and replacing brokers that stop responding."""

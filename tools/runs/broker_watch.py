@@ -1,8 +1,8 @@
-"""A pytest plugin: a broker that stops answering is noticed, replaced, and told of at the end of the run.
+"""A pytest plugin that detects brokers which stop answering, replaces them, and reports them at the end of the run.
 
-Every broker that runs in this process is asked before each test, and when a test has failed. Of one that doesn't
-answer, thread dump, log and settings are kept. Then every fixture is torn down, so that the brokers are killed and the
-next test starts new ones; a test that failed meanwhile is run once more, and its first failure counts as "rerun".
+Every broker of this process is checked before each test, and when a test has failed. If one doesn't answer, its thread
+dump, log and settings are kept. Then every fixture is torn down, so that the brokers are killed and the next test
+starts new ones. A test that failed because of it is run once more, and its first failure counts as "rerun".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.kafka.health import complaint, keep_evidence
 from tools.runs import deadlines
 
 FOLDER = "stopped-brokers"
-"""Within the checkout; each run that needs one makes a folder of its own in it."""
+"""In the checkout. Each run with a stopped broker creates a folder in it."""
 RERUN = "rerun"
 _STORY = "story.json"
 _WORKER_KEY = "kshare_stopped_brokers"
@@ -31,19 +31,19 @@ _WORKER_KEY = "kshare_stopped_brokers"
 
 @dataclass(slots=True)
 class Story:
-    """What became of one broker."""
+    """The report about one broker."""
 
     broker: str
     problem: str
     threads: str
     folder: str
     test: str
-    """Which ran, or was the last to run, when it was noticed."""
+    """The test that was running, or the last one before, when the problem was detected."""
     has_failed: bool
     """Whether that test failed because of it."""
     replaced: bool = True
     reruns: dict[str, str] = field(default_factory=dict)
-    """What became of the tests that were run again."""
+    """The outcomes of tests that were run again."""
 
     def keep(self) -> None:
         path = Path(self.folder) / _STORY
@@ -63,12 +63,12 @@ class Story:
 
 
 class BrokerWatch:
-    """In the process that runs the tests."""
+    """Watches the brokers, in the process that runs the tests."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._current: list[Story] = []
-        """Of brokers found out during the test that runs now."""
+        """Reports about brokers that stopped during the current test."""
         self._last_test = "the first test"
         self._is_second_run = False
         deadlines.before_exit.append(self._on_exit)
@@ -96,7 +96,7 @@ class BrokerWatch:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """A failure is no failure of the test's while a broker doesn't answer: but once only."""
+        """If a broker doesn't answer, a failure doesn't count as one of the test, but only once per test."""
         report = yield
         if report.failed:
             if not self._current:
@@ -107,7 +107,7 @@ class BrokerWatch:
         return report
 
     def _replace(self, item: pytest.Item, stories: list[Story]) -> None:
-        """By tearing down what runs: whoever needs a broker next starts one."""
+        """Tear down all fixtures, so that the next test which needs a broker starts a new one."""
         problem = _tear_down(item.session)
         for story in stories:
             story.problem += problem
@@ -115,7 +115,7 @@ class BrokerWatch:
         deadlines.start_again(item)
 
     def _look(self, test: str, *, has_failed: bool) -> bool:
-        """Whether a broker has to be replaced."""
+        """Check all brokers. Returns whether any has to be replaced."""
         for cluster, node in running.expected_nodes():
             problem = complaint(node)
             if problem:
@@ -139,7 +139,7 @@ class BrokerWatch:
         self._current.append(story)
 
     def _on_exit(self, item: pytest.Item) -> None:
-        """This process is about to be ended, with its brokers: nothing can be run again here."""
+        """Called before this process is ended with its brokers, so that no test can be run again here."""
         known = len(self._current)
         self._look(item.nodeid, has_failed=True)
         for story in self._current[known:]:
@@ -148,7 +148,7 @@ class BrokerWatch:
 
 
 class Storyteller:
-    """In the process that reports the run."""
+    """Prints the reports, in the process that reports the run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -191,9 +191,9 @@ def pytest_report_teststatus(
 
 
 def _tear_down(session: pytest.Session) -> str:
-    """Every fixture, those of the session too: whatever stands on a broker that is gone is of no use.
+    """Tear down all fixtures, including those of the session, because they may depend on the stopped broker.
 
-    What is torn down may itself need the broker: says what failed, which is no failure of a test.
+    A fixture may fail because of the broker. That isn't a test failure: a text about it is returned.
     """
     try:
         session._setupstate.teardown_exact(None)

@@ -1,4 +1,4 @@
-"""Runs a command and ends it when it takes too long: first as Ctrl-C would, so that it can say how far it came."""
+"""Runs a command and ends it if it takes too long: first with SIGINT, so that it can print a summary."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 EXIT_CODE = 124
-"""Of a command that was ended; what `timeout` of the shell gives."""
+"""The exit code for a command that was ended, as of the shell command `timeout`."""
 _STEPS = ((signal.SIGINT, 60.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0))
-"""How a command is asked to end, and how many seconds it has to do so."""
+"""The signals that end a command, and how many seconds it has to react to each."""
 
 
 def run(
@@ -23,7 +23,7 @@ def run(
     environment: Mapping[str, str],
     steps: Sequence[tuple[signal.Signals, float]] = _STEPS,
 ) -> int:
-    """The command's exit code, or `EXIT_CODE` when it had to be ended after `limit` seconds."""
+    """Run the command. Returns its exit code, or `EXIT_CODE` if it had to be ended after `limit` seconds."""
     with subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, env=environment) as process:
         try:
             return process.wait(timeout=limit)
@@ -31,7 +31,7 @@ def run(
             said = f"the run didn't end within {limit / 60:g} minutes and is ended"
             print(f"tools/test: {said}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
-            # The terminal has told the command as well.
+            # The terminal has sent the signal to the command, too.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(timeout=steps[0][1])
         for number, patience in steps:

@@ -1,15 +1,14 @@
-"""A pytest plugin: every test is ended at its deadline, whatever it hangs in. The deadline is pytest-timeout's.
+"""A pytest plugin that ends every test at its deadline, wherever it hangs. The deadline is pytest-timeout's.
 
-Three steps, each for what the one before can't end:
+There are three steps, each for tests that the previous one can't end:
 
     at nine tenths of the time    an async test is cancelled inside its event loop
     at the deadline               pytest-timeout's signal raises in the main thread
     a grace period later          the stacks of all threads are printed and the process is ended
 
-The signal alone isn't enough: anyio runs trio's loop in pieces that the main thread waits for, so a test that was
-interrupted there still hangs when its loop is closed, and by then pytest-timeout's timer is off. A worker of
-pytest-xdist that is ended is replaced by another, which goes on with the tests that are left; the test is reported as
-failed by its name.
+The signal alone isn't enough: anyio runs trio's loop in pieces for which the main thread waits, so a test that was
+interrupted there still hangs when its loop is closed, and by then pytest-timeout's timer is off. pytest-xdist replaces
+a worker that was ended by a new one, which continues with the remaining tests; the test is reported as failed.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ import anyio
 import pytest
 
 _CANCELLED_AT = 0.9
-"""The part of its time after which an async test is cancelled."""
+"""The fraction of its time after which an async test is cancelled."""
 _GRACE = 0.2
-"""The part of its time that a test is given to clean up after its deadline."""
+"""The fraction of its time that a test gets for cleaning up after its deadline."""
 _SHORTEST_GRACE_S = 2.0
 _LAST_RESORT_S = 2.0
-"""How much later the process is ended without Python's help: somebody may hold its lock."""
+"""How much later the process is ended by C code, in case that another thread holds the GIL."""
 _BEFORE_EXIT_S = 120.0
-"""How long all of `before_exit` may take."""
+"""How long all functions in `before_exit` may take together."""
 _EXIT_CODE = 1
 
 _CLOCK = pytest.StashKey["Clock"]()
 
 before_exit: list[Callable[[pytest.Item], None]] = []
-"""Called, in a thread, before a process is ended at last."""
+"""Functions that are called, in a thread, before a process is ended."""
 
 
 class Clock:
-    """The time of one test."""
+    """The deadlines of one test."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
-        """pytest-timeout's."""
+        """The settings of pytest-timeout."""
         self.start()
 
     def start(self) -> None:
@@ -86,7 +85,7 @@ class Deadlines:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Before anyio looks at what the test function is."""
+        """Runs before anyio's hook, which checks whether the test function is async."""
         clock = pyfuncitem.stash.get(_CLOCK, None)
         if clock is not None:
             within = functools.partial(_within, pyfuncitem.nodeid, clock)
@@ -101,7 +100,7 @@ class Deadlines:
         return (yield)
 
     def pytest_enter_pdb(self) -> None:
-        """Whoever debugs takes all the time there is."""
+        """No deadline while debugging."""
         self.disarm()
 
     def pytest_unconfigure(self) -> None:
@@ -115,7 +114,7 @@ class Deadlines:
             self._timer = None
 
     def _end(self, item: pytest.Item, after: float) -> None:
-        said = f"\n{item.nodeid} didn't end within {after:g} s, cleaning up included: its process is ended.\n"
+        said = f"\n{item.nodeid} didn't end within {after:g} s, including cleanup: its process is ended.\n"
         os.write(self._stderr, said.encode())
         faulthandler.dump_traceback(file=self._stderr)
         faulthandler.dump_traceback_later(_BEFORE_EXIT_S, exit=True, file=self._stderr)
@@ -129,7 +128,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def start_again(item: pytest.Item) -> None:
-    """A test that is run a second time has all of its time once more."""
+    """Restart the deadlines, for a test that is run a second time."""
     clock = item.stash.get(_CLOCK, None)
     if clock is not None:
         item.config.pluginmanager.hook.pytest_timeout_set_timer(item=item, settings=clock.settings)
@@ -138,7 +137,7 @@ def start_again(item: pytest.Item) -> None:
 def _within(
     name: str, clock: Clock, test: Callable[..., Coroutine[Any, Any, None]]
 ) -> Callable[..., Coroutine[Any, Any, None]]:
-    """The same test, cancelled when its time is nearly up."""
+    """A wrapper of the test that cancels it shortly before its deadline."""
 
     @functools.wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:
@@ -160,7 +159,7 @@ def _within(
 
 
 def _own_test(test: Any) -> Any:
-    """A function of examples is one object for all parameters: without what anyio and we put around it for others."""
+    """The test without the wrappers of anyio and ours. Hypothesis has one inner function for all parameters."""
     while (inner := getattr(test, "_anyio_original_func", getattr(test, "_own_test", None))) is not None:
         test = inner
     return test

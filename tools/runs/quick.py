@@ -1,7 +1,7 @@
-"""A pytest plugin: `--quick` leaves out the tests that need a JVM or take seconds each, and says which those were.
+"""A pytest plugin: `--quick` leaves out the tests that need a JVM or take seconds each, and prints how many these were.
 
-What a test needs is known from its markers; whoever takes a fixture with Spark in it is marked by that. A test is
-counted once, under the first marker that applies.
+Markers tell what a test needs; tests with a Spark fixture are marked automatically. A test is counted once, under the
+first marker that applies.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ LEFT_OUT = {
     "kafka": "need real Kafka brokers",
     "java": "run Kafka's own Java",
     "spark": "start Spark",
-    "long": "are storms and soaks",
+    "long": "are stress and soak tests",
     "slow": "wait for brokers in real time",
     "lengthy": "take seconds each: builds, whole programs, waits",
 }
-"""Marker → what its tests do, as the summary says it."""
+"""Marker → what its tests do, as printed in the summary."""
 
 EXAMPLES = 25
-"""Of each property that says no number of its own; Hypothesis's own choice is 100."""
+"""The number of examples of properties that don't set their own; Hypothesis's default is 100."""
 _SPARK_FIXTURES = {"spark", "connect_spark", "any_spark"}
 _COUNTS = pytest.StashKey[Counter[str]]()
 _REPORTED = "left_out_by_quick"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick", action="store_true", help="leave out what needs a JVM or takes seconds: the inner loop"
-    )
+    parser.addoption("--quick", action="store_true", help="leave out tests that need a JVM or take seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_COUNTS] = Counter()
     if config.getoption("--quick"):
-        # Test modules are imported later; the number that a test gives for itself holds.
+        # Test modules are imported later. A number of examples that a test sets itself takes precedence.
         settings.register_profile("quick", settings(), max_examples=EXAMPLES)
         settings.load_profile("quick")
 
@@ -69,7 +67,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Every worker has collected the same tests: what one says holds for all."""
+    """All workers have collected the same tests, so the counts of one suffice."""
     counts = getattr(node, "workeroutput", {}).get(_REPORTED)
     if counts:
         node.config.stash[_COUNTS] = Counter(counts)
@@ -83,5 +81,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             if counts[marker]:
                 terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {what}")
         terminalreporter.write_line(
-            f"Properties were tried with {EXAMPLES} examples, where they ask for no number."
+            f"Properties were tested with {EXAMPLES} examples, unless they set their own number."
         )

@@ -1,1 +1,1 @@
-"""What every command looks like on a terminal, drawn by running it: `python -m tools.screens` writes `docs/screens`."""
+"""Shows what every command looks like on a terminal, by running it: `python -m tools.screens` writes `docs/screens`."""

@@ -1,4 +1,4 @@
-"""`python -m tools.screens`: runs every command on terminals of two sizes, and writes what stood on them."""
+"""`python -m tools.screens`: runs every command on terminals of two sizes, and writes what they showed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def path(columns: int, lines: int) -> Path:
 
 
 def title(scene: Scene, there: World) -> str:
-    """The command as people would type it."""
+    """The command as users type it."""
     return " ".join(f"'{word}'" if set(word) & set(' {"') else word for word in _words(scene, there, {}))
 
 
 def draw(scene: Scene, there: World, columns: int, lines: int) -> str:
-    """What stood on the terminal."""
+    """What the terminal showed."""
     os.environ["KSHARE_BOOTSTRAP_SERVER"] = there.bootstrap
     words = _words(scene, there, there.files)
     with Terminal(*words, columns=columns, lines=lines) as terminal:

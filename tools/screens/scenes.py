@@ -1,4 +1,4 @@
-"""Which commands are drawn, and what is done while they run."""
+"""The commands that are shown, and what happens while they run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LISTEN = "HOST:PORT"
 _SOME = 12
 
 Play = Callable[[Terminal, World], str]
-"""Has a command do what is to be seen, and gives what was on the terminal then."""
+"""Operates a command, and returns what the terminal showed."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """`words` name files of the world as if they were at hand; LISTEN is put in."""
+    """A command. File names in `words`, and LISTEN, are replaced by those of the world."""
 
     words: Sequence[str]
     play: Play
     lines: int | None = None
-    """So many are kept, if there are more."""
+    """The maximum number of lines to show."""
 
 
 def to_its_end(terminal: Terminal, world: World) -> str:
@@ -36,7 +36,7 @@ def to_its_end(terminal: Terminal, world: World) -> str:
 
 
 def traced(terminal: Terminal, world: World) -> str:
-    """A consumer of some records, through the proxy; Ctrl-C."""
+    """Run a consumer through the proxy, and then press Ctrl-C."""
     terminal.until("connect to ")
     address = terminal.until("\n").strip()
     with sync.ShareConsumer(address, group="packers", topics=[TOPIC], client_id="bench-1") as consumer:
@@ -50,7 +50,7 @@ def traced(terminal: Terminal, world: World) -> str:
 
 
 def watched(terminal: Terminal, world: World) -> str:
-    """The last frame of a live screen before its end."""
+    """Return the last frame of a live screen."""
     terminal.until(GROUP)
     terminal.until(GROUP)
     terminal.type("q")

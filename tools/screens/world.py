@@ -1,4 +1,4 @@
-"""A cluster in which something goes on, for commands to show: a group at work, records held, dead letters."""
+"""A cluster with activity for commands to show: a group with a member, held records, dead letters."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ACKNOWLEDGE = (
     "00000060004f00010000000c00026d6500076f72646572731741414543417751464267634943516f4c4441304f4477"
     "0000000302000102030405060708090a0b0c0d0e0f0200000000020000000000000064000000000000006806010102010300000000"
 )
-"""Somebody settles five records."""
+"""A ShareAcknowledge request that settles five records."""
 _WORDS = {3: "release", 7: "reject"}
-"""What becomes of records by their offset; the others are accepted."""
+"""How records are settled, by offset; all others are accepted."""
 _LETTERS = "errors.deadletterqueue."
 _ORDERS = 60
 _SEGMENT_BYTES = 1_000_000
@@ -33,13 +33,13 @@ _DEADLINE_S = 60.0
 
 @dataclass(frozen=True)
 class World:
-    """Where things are."""
+    """The addresses and files that commands need."""
 
     bootstrap: str
     listen: str
-    """Where a proxy may listen, and at the next ports too."""
+    """The address on which a proxy may listen; it may use the next ports, too."""
     files: Mapping[str, str]
-    """By the names that people would give them."""
+    """File name, as shown → path."""
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _files(folder: Path) -> Mapping[str, str]:
 
 @contextmanager
 def _member(bootstrap: str) -> Iterator[None]:
-    """A consumer that settles some records, in all ways, and then holds the others."""
+    """Run a consumer that settles some records, with all acknowledgement types, and then holds the others."""
     holds, is_over = threading.Event(), threading.Event()
     thread = threading.Thread(target=_work, args=(bootstrap, holds, is_over))
     thread.start()

@@ -139,7 +139,7 @@ def test_broken_input_is_named_and_what_stood_before_it_is_written(
     [
         ([], 2, "--topic"),
         (["-t", "bad name"], 1, "INVALID_TOPIC_EXCEPTION"),
-        (["-t", "plain", "-p", "7", "--count", "1"], 1, "topic plain has 1 partitions, and no 7"),
+        (["-t", "plain", "-p", "7", "--count", "1"], 1, "topic plain has 1 partitions, but no 7"),
         (["-t", "plain", "-H", "x"], 2, "should be NAME=VALUE"),
         (["-t", "plain", "-K", ""], 2, "must not be empty"),
         (["-t", "plain", "-K", ":", "-k", "x"], 2, "which is the key?"),

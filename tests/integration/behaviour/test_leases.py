@@ -32,7 +32,7 @@ async def test_what_one_consumer_keeps_too_long_goes_to_another(fresh_queue: Fre
             assert sorted(str(record.value) for record in found) == [str(n) for n in queue.values(first=4)]
             assert all(record.redelivered for record in found)
             for late in records[4:]:
-                with pytest.raises(AcknowledgeError, match="its lease is over"):
+                with pytest.raises(AcknowledgeError, match="its lock was lost"):
                     late.accept()
     async with queue.consumer() as source:
         assert await nothing_comes(source)
@@ -48,7 +48,7 @@ async def test_a_lease_is_renewed_while_the_user_works(fresh_queue: FreshQueue) 
         while anyio.current_time() < until:
             await anyio.sleep(0.05)
         if queue.is_4_1:
-            with pytest.raises(AcknowledgeError, match="its lease is over"):
+            with pytest.raises(AcknowledgeError, match="its lock was lost"):
                 record.accept()
         else:
             record.accept()

@@ -48,7 +48,7 @@ def test_a_failure_shows_what_the_child_complained_of() -> None:
 def test_silence_ends_at_the_deadline() -> None:
     with (
         children([_python("import sys; sys.stdin.read()")]) as (_, lines),
-        pytest.raises(ChildError, match="said anything in time"),
+        pytest.raises(ChildError, match="printed anything in time"),
     ):
         next_line(lines, time.monotonic())
 

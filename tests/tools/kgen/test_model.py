@@ -55,14 +55,14 @@ def test_a_good_schema_is_read() -> None:
         ("type", "question", "$.type: 'question' is none of"),
         ("apiKey", None, "$.apiKey: a request or response needs an integer"),
         ("validVersions", "3-0", "$.validVersions: '3-0' ends before it starts"),
-        ("validVersions", "0+", "$.validVersions: must end somewhere"),
+        ("validVersions", "0+", "$.validVersions: must have a last version"),
         ("validVersions", "none", "$.validVersions: no version is valid"),
-        ("flexibleVersions", "two", "$.flexibleVersions: 'two' is no version range"),
-        ("colour", "red", "$.colour: the format has no such key"),
+        ("flexibleVersions", "two", "$.flexibleVersions: 'two' isn't a version range"),
+        ("colour", "red", "$.colour: the format doesn't have this key"),
         ("fields", {}, "$.fields: must be a list of fields"),
         ("fields/0/name", None, "$.fields[0].name: must be a non-empty string"),
-        ("fields/0/name", "Two words", "$.fields[0].name: 'Two words' must be made of letters and digits"),
-        ("fields/1/name", "Count", "$.fields[1].name: Count is there twice"),
+        ("fields/0/name", "Two words", "$.fields[0].name: 'Two words' must consist of letters and digits"),
+        ("fields/1/name", "Count", "$.fields[1].name: Count is defined twice"),
         (
             "fields/0/type",
             "int24",
@@ -95,7 +95,7 @@ def test_a_good_schema_is_read() -> None:
         ("commonStructs/0/fields/0/type", "Pair", "$.commonStructs[0]: Pair contains itself"),
         ("fields/1/fields", [], "$.fields[1].type: struct Pair is defined twice"),
         ("fields/0/about", "How many.", None),
-        ("fields/0/hint", "How many.", "$.fields[0].hint: the format has no such key"),
+        ("fields/0/hint", "How many.", "$.fields[0].hint: the format doesn't have this key"),
     ],
 )
 def test_an_error_names_file_and_place(path: str, value: Any, message: str | None) -> None:
@@ -126,10 +126,10 @@ def test_a_file_is_called_like_its_message(tmp_path: Path) -> None:
 
 def test_a_request_without_its_response_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ThingRequest.json").write_text(json.dumps(GOOD))
-    with pytest.raises(SchemaError, match="ThingRequest has no ThingResponse beside it"):
+    with pytest.raises(SchemaError, match="ThingRequest has no corresponding ThingResponse here"):
         read_folder(tmp_path)
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="holds no schema"):
+    with pytest.raises(SchemaError, match="has no schema"):
         read_folder(tmp_path)

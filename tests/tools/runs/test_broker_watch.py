@@ -90,7 +90,7 @@ def test_one_whose_process_has_ended_is_told_of(tmp_path: Path) -> None:
     body = _FROZEN_AND_NOBODY_MINDS.replace("broker.freeze()", "broker.process.kill()")
     done = small_run(tmp_path, body, conftest=_CONFTEST)
     assert done.returncode == 0, done.stdout
-    assert "its process ended by itself during or after test_it.py::test_before" in " ".join(
+    assert "its process ended unexpectedly during or after test_it.py::test_before" in " ".join(
         done.stdout.split()
     )
 

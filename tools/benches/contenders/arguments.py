@@ -1,4 +1,4 @@
-"""What every Python contender does with its command line, its output and its end."""
+"""The command line, output and end of all Python contenders."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _GRACE_S = 20.0
 
 
 def arguments() -> dict[str, str]:
-    """`key=value` words."""
+    """The arguments, which have the form `key=value`."""
     return dict(word.split("=", 1) for word in sys.argv[1:])
 
 
 def say(line: str) -> None:
-    """At once and in one piece: the other side waits for it."""
+    """Print a line immediately and in one piece, since the parent waits for it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def end_of_input() -> threading.Event:
-    """Is set when our parent closes our standard input, or is gone. Who doesn't end by then is ended.
+    """An event that is set when the parent closes our standard input, or has ended. 20 s later, the process is killed.
 
-    A line of input asks for the CPU seconds that this process has used, all threads together.
+    In response to a line of input, this prints the CPU time of this process in seconds, including all threads.
     """
     ended = threading.Event()
 

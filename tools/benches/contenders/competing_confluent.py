@@ -1,4 +1,4 @@
-"""Several of confluent-kafka's share consumers in one process, a thread each. Says how many records came, each time."""
+"""Runs several share consumers of confluent-kafka in threads. Prints the number of records of each poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of kshare's consumers among several, batch by batch. Says how many records came, each time."""
+"""Runs one of several competing kshare consumers. Prints the number of records of each batch."""
 
 from __future__ import annotations
 

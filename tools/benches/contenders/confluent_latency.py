@@ -1,4 +1,4 @@
-"""How soon a record is in hand, and how soon its acknowledgement is known to have arrived: confluent-kafka."""
+"""Measures the latency until confluent-kafka has a record, and until it knows that the acknowledgement is confirmed."""
 
 from __future__ import annotations
 

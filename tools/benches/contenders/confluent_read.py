@@ -1,4 +1,4 @@
-"""Reads a number of records as fast as it can with confluent-kafka's share consumer; every value is looked at."""
+"""Reads records as fast as possible with confluent-kafka's share consumer, and accesses every value."""
 
 from __future__ import annotations
 

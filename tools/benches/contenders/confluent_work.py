@@ -1,4 +1,4 @@
-"""One of several consumers that share records: confluent-kafka, defaults. A record says how long it takes."""
+"""One of several consumers that share records: confluent-kafka with defaults. A record contains its handler's time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Writes a record to each partition and waits until all are acknowledged, again and again: every batch has one record.
+"""Repeatedly writes a record to each partition and waits until all are acknowledged: every batch has one record.
 
-Begins when it gets a line of input.
+Starts when it gets a line of input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The least that a proxy can do, in Python: two threads a connection, and what one receives it sends. Sees nothing."""
+"""A minimal proxy in Python: two threads per connection, which forward what they receive without decoding it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells ten times how much memory it takes: while it reads a number of records, or while its handler stands still."""
+"""Prints its memory usage ten times: while it reads a number of records, or while its handler is stalled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES = 10
 
 
 def tell_memory() -> None:
-    """Resident, in MiB, as Linux has it."""
+    """Print the resident memory in MiB, as Linux reports it."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     say(f"{pages * os.sysconf('SC_PAGE_SIZE') / (1 << 20):.2f}")
 

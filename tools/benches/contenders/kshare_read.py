@@ -1,4 +1,4 @@
-"""Reads records as fast as it can, by one of kshare's ways; every value is looked at."""
+"""Reads records as fast as possible with kshare, in one of several ways, and accesses every value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.benches.contenders.arguments import arguments, end_of_input
 from tools.benches.contenders.meter import Meter
 
 Count = Callable[[ShareBatch], int]
-"""How many values a batch has: each is looked at."""
+"""Accesses and counts the values of a batch."""
 
 
 def its_values(batch: ShareBatch) -> int:

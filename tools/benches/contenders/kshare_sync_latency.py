@@ -1,4 +1,4 @@
-"""How soon a record is in hand, and how soon its acknowledgement is known to have arrived: kshare.sync, defaults."""
+"""Measures the latency until kshare.sync has a record, and until it knows that the acknowledgement is confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads records as fast as it can without an event loop of its own: kshare.sync; every value is looked at."""
+"""Reads records as fast as possible with kshare.sync, and accesses every value."""
 
 from __future__ import annotations
 

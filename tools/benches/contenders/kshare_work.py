@@ -1,4 +1,5 @@
-"""One of several consumers that share records: kshare, record by record, defaults. A record says how long it takes."""
+"""One of several consumers that share records: kshare with defaults, record by record. A record contains its handler's
+time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reader reports: the time from its first record to its last, its CPU, and how late the first one came."""
+"""The figures of every reader: the time from its first record to its last, its CPU, and when the first one came."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.benches.contenders.arguments import say
 
 
 class Meter:
-    """Made when the consumer is; told of the first record; asked when all are read."""
+    """Create it together with the consumer, since it measures the time until the first record."""
 
     def __init__(self) -> None:
         self._made = time.perf_counter()
@@ -17,13 +17,13 @@ class Meter:
         self._cpu = 0.0
 
     def on_records(self) -> None:
-        """Called whenever records have come, before they are looked at."""
+        """Call this whenever records have arrived, before they are accessed."""
         if self._first is None:
             self._first = time.perf_counter()
             self._cpu = time.process_time()
 
     def report(self, records: int) -> None:
-        """One line, for `tools.benches.consume`."""
+        """Print the figures as one line, for `tools.benches.consume`."""
         assert self._first is not None
         say(
             json.dumps(

@@ -1,7 +1,7 @@
-"""How soon Python can have a record, and know that an acknowledgement has arrived, at the least: only asks and waits.
+"""Measures the minimum latency of a Python client, which only sends requests and waits for responses.
 
-`wait=socket`: on one that blocks. `wait=asyncio`: in an event loop, by its quickest way, a callback that wakes a task.
-Doesn't decode a record: its value is found by its form.
+`wait=socket`: on a blocking socket. `wait=asyncio`: in an event loop, in the fastest way, a callback that wakes a task.
+Records aren't decoded: their values are found by a regular expression.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def on_socket(client: PlainClient) -> Ask:
 
 @contextmanager
 def in_loop(client: PlainClient) -> Iterator[Ask]:
-    """From here on the connection is the running loop's."""
+    """Let the running event loop handle the connection."""
     loop, connection = asyncio.get_running_loop(), client.connection
     come = bytearray()
     waiting: asyncio.Future[memoryview] | None = None

@@ -1,7 +1,7 @@
-"""A member of a share group that accepts what comes and never looks at a record: what other clients are compared with.
+"""A member of a share group that accepts all records without decoding any: the baseline for other clients.
 
-One connection, one request at a time. Waits for nothing else, so that no share consumer that waits for its answers can
-be faster on the same broker. Asks for as few bytes as ours do. How requests get there is the affair of whoever has it.
+One connection, one request at a time. It waits for nothing else, so no share consumer that waits for its responses can
+be faster on the same broker. Asks for as few bytes as our client. The caller sends the requests.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _HEARTBEAT_S = 4.0
 _POLL_S = 0.2
 _ACCEPT = b"\x01"
 _DEFAULT_RECORDS = 500
-"""What Kafka's own consumer asks for."""
+"""The default of Kafka's own consumer."""
 
 
 class _BigFrames(PlainClient):
-    """Takes a frame whole, whatever its size, into memory made for it."""
+    """Receives a whole frame of any size into a new buffer."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -51,13 +51,13 @@ class _BigFrames(PlainClient):
         while done < size:
             got = self.connection.recv_into(whole[done:])
             if not got:
-                raise ConnectionError("the broker hung up")
+                raise ConnectionError("the broker closed the connection")
             done += got
         return whole
 
 
 class NullMember:
-    """A member that accepts everything unseen: makes its requests, and takes note of their answers."""
+    """Creates the member's requests, and processes their responses."""
 
     def __init__(self, client: PlainClient, group: str, topic: str, max_records: int) -> None:
         self._group = group
@@ -88,14 +88,14 @@ class NullMember:
         raise TimeoutError("no assignment in time")
 
     def heartbeat(self) -> ShareGroupHeartbeatRequest | None:
-        """When it is time for one."""
+        """The next heartbeat, if it is due."""
         if time.monotonic() <= self._next_beat:
             return None
         self._next_beat = time.monotonic() + _HEARTBEAT_S
         return ShareGroupHeartbeatRequest(self._group, self._id, self._epoch, None, None)
 
     def fetch(self) -> ShareFetchRequest:
-        """Accepts what the last one brought, if that wasn't done."""
+        """A fetch that accepts the records of the last one, unless they were acknowledged already."""
         told = [
             FetchPartition(number, ranges)
             for number, ranges in self._to_accept.items()
@@ -112,7 +112,7 @@ class NullMember:
         )
 
     def on_fetched(self, answer: ShareFetchResponse) -> int:
-        """How many records came."""
+        """Process a response. Returns the number of records."""
         if answer.error_code:
             raise RuntimeError(f"ShareFetch: error {answer.error_code}")
         self._session += 1
@@ -128,7 +128,7 @@ class NullMember:
         return count
 
     def acknowledgement(self) -> ShareAcknowledgeRequest:
-        """Of what the last fetch brought, in a request of its own."""
+        """A separate request that accepts the records of the last fetch."""
         told = [
             acknowledging.AcknowledgePartition(
                 number,
@@ -156,7 +156,7 @@ class NullMember:
 
 @contextmanager
 def joined(given: Mapping[str, str]) -> Iterator[tuple[NullMember, PlainClient]]:
-    """A member with partitions assigned, and its connection, which blocks; `given` as contenders are."""
+    """A member with an assignment, and its blocking connection. `given`: the arguments of a contender."""
     host, port = given["bootstrap"].split(":")
     most = int(given.get("max_records", _DEFAULT_RECORDS))
     with socket.create_connection((host, int(port)), timeout=_DEADLINE_S) as connection:

@@ -1,6 +1,6 @@
-"""What the broker allows: fetches and accepts as fast as answers come, and never looks at a record.
+"""Measures what the broker allows: fetches and accepts as fast as possible, without decoding records.
 
-Each request accepts what the one before has brought.
+Each request accepts the records of the previous one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes records at an even pace, one at a time and without lingering. A value is the moment it was handed over."""
+"""Writes records at a constant rate, one at a time and without lingering. A value is the time of its produce call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query's runner without Spark: acquires a topic micro-batch by micro-batch, and accepts each with the next."""
+"""Runs a query's runner without Spark: acquires a topic in micro-batches, and accepts each with the next one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def acquire(given: dict[str, str]) -> None:
     while seen < wanted:
         latest = runner.latest(token, None)
         if not began and latest is not None:
-            # Joining the group and importing aren't what a record costs; so the first micro-batch isn't counted.
+            # The first micro-batch isn't counted, because it includes joining the group and importing modules.
             began, cpu = time.perf_counter(), time.process_time()
             wanted -= sum(map(len, latest.acquired))
         elif latest is not None:

@@ -1,6 +1,6 @@
-"""A Spark of its own that reads a topic as often as it is told to: a line of JSON says how, a line of JSON answers.
+"""A Spark session that reads a topic once for each line of input: requests and responses are lines of JSON.
 
-Runs under whichever PySpark its interpreter has, so it needs nothing of kshare's but the format's name.
+Runs with any PySpark, so it needs nothing of kshare except the name of the format.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tools.spark import session
 _DEADLINE_S = 600.0
 _POLL_S = 0.02
 _WARM_UP = 5
-"""Micro-batches at a query's start that aren't counted: the first ones compile code and start workers."""
+"""The number of micro-batches at a query's start that aren't counted, since they compile code and start workers."""
 _SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 
 
 def view(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
-    """All of a batch DataFrame into a sink that drops it; planning is part of it."""
+    """Read a batch DataFrame into a sink that drops it. The time includes planning."""
     started, spent = time.perf_counter(), _cpu_seconds()
     frame = spark.read.format(wish["format"]).options(**wish["options"]).load()
     frame.write.format("noop").mode("overwrite").save()
@@ -38,7 +38,7 @@ def view(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
 
 
 def stream(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
-    """Micro-batches, one right after the other, until so many rows have gone by behind the first ones."""
+    """Run consecutive micro-batches until this many rows were processed, not counting the first ones."""
     if wish["format"] == "prepared":
         from tools.benches.contenders.spark_twin import PreparedRows
 
@@ -74,7 +74,7 @@ def _measure(query: StreamingQuery, rows: int) -> dict[str, float]:
 
 
 def _cpu_seconds() -> float:
-    """Of everything that was started here and lives: the JVM and its Python workers."""
+    """The CPU time of all running processes of this session: the JVM and its Python workers."""
     ticks = 0
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

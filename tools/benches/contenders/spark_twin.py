@@ -1,6 +1,6 @@
-"""A streaming source in Python that does nothing but hand over prepared rows: the shortest micro-batch there can be.
+"""A streaming source in Python that only returns prepared rows: the shortest possible micro-batch.
 
-Its rows have the columns of Kafka's, and as many bytes; every micro-batch is the same.
+Its rows have the same columns and size as Kafka's. All micro-batches are equal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 class PreparedRows(DataSource):
-    """Options: `rows` of a micro-batch, `partitions`, `bytes` of a value."""
+    """Options: `rows` per micro-batch, `partitions`, `bytes` per value."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,6 +1,6 @@
-// Reads a number of records as fast as it can with franz-go's share consumer; every value is looked at.
+// Reads records as fast as possible with franz-go's share consumer, and accesses every value.
 //
-// Arguments are key=value words; one line of JSON says how it went. Ends when its standard input does.
+// Arguments have the form key=value. Prints the figures as one line of JSON. Ends when its standard input is closed.
 package main
 
 import (
@@ -78,7 +78,7 @@ func read(given map[string]string) error {
 	return nil
 }
 
-// used is the CPU time of all threads so far.
+// used returns the CPU time of all threads so far.
 func used() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -10,7 +10,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** One of several consumers that share records: Kafka's own, with its defaults. A record says how long it takes. */
+/** One of several consumers that share records: Kafka's own, with defaults. A record contains its handler's time. */
 public final class ShareWork {
     public static void main(String[] words) throws Exception {
         Map<String, String> given = new HashMap<>();
