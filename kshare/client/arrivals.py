@@ -61,12 +61,12 @@ class PendingBatch(NamedTuple):
             return
         spans = [f"{first} to {last}" for first, last in found.unverified[:_NAMED]]
         more = ", ..." if len(found.unverified) > _NAMED else ""
-        what = f"offsets {', '.join(spans)}{more} can't be verified: {found.why}"
+        what = f"offsets {', '.join(spans)}{more} can't be verified: {found.reason}"
         level = logging.ERROR if found.is_damaged else logging.WARNING
         reporter, topic, partition = self.fetched.reporter, self.topic, self.lease.partition[1]
         offsets = found.unverified[0][0], found.unverified[-1][1]
         reporter.log.records(
-            level, "can't be verified; released", topic, partition, released, *offsets, str(found.why)
+            level, "can't be verified; released", topic, partition, released, *offsets, str(found.reason)
         )
         reporter.report(Damaged(topic, partition, released, what))
 

@@ -105,7 +105,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                 holdings = Holdings(
                     max_records=self.config.max_records,
                     max_bytes=self.config.max_bytes,
-                    lease_timers=cluster.lease_keeper(
+                    lease_timers=cluster.lease_timers(
                         renews=self.config.renew_leases, max_lease_s=self.config.max_lease_seconds
                     ),
                     clock=loop_clock(),

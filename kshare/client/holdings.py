@@ -59,7 +59,7 @@ class Holdings:
         """The number of redelivered records that were accepted again without being handed out, as the user had accepted
         them before."""
         self._release_unattended = release_unattended
-        self._keeper = lease_timers
+        self._lease_timers = lease_timers
         self._counter = self.book.counter
         self._reporter = self.book.reporter
         self._topics: Container[str] | None = None
@@ -97,7 +97,7 @@ class Holdings:
         """How many more bytes of records may be held."""
         if not self._counter.undecided:
             return self._max_bytes
-        return max(0, self._max_bytes - self._keeper.bytes_held(self._max_bytes))
+        return max(0, self._max_bytes - self._lease_timers.bytes_held(self._max_bytes))
 
     def capacity(self, brokers: int) -> int:
         return self.processing_rate.capacity(
@@ -154,8 +154,8 @@ class Holdings:
     def on_released(self, lease: Lease) -> None:
         self._is_stalled = True
 
-    def on_lost(self, lease: Lease, why: LossReason) -> None:
-        if why == "expired":
+    def on_lost(self, lease: Lease, reason: LossReason) -> None:
+        if reason == "expired":
             self._is_stalled = self._is_stalled or not lease.is_done
         else:
             self._remember(lease)
@@ -193,7 +193,7 @@ class Holdings:
             pending = self._waiting.popleft()
             # Don't decode what was released or lost meanwhile.
             batch = self._open(pending) if pending.lease.undecided else None
-            if batch is not None and len(batch) and self._keeper.hand_out(lease_of(batch), now):
+            if batch is not None and len(batch) and self._lease_timers.hand_out(lease_of(batch), now):
                 self.processing_rate.on_handed_out(len(batch), now)
                 return batch
         return None

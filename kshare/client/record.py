@@ -247,12 +247,12 @@ class ShareBatch:
 
     def _lock_lost_error(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
-        why = self._lease.loss_reason or (
+        reason = self._lease.loss_reason or (
             "it expired, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
         self._lease.is_loss_reported = True
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lock was lost ({why})"
+            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lock was lost ({reason})"
         )
 
     def _rest_behind(self, offset: int) -> ShareBatch | None:

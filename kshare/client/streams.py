@@ -281,9 +281,9 @@ class RecordStream(RecordIterator):
             self._inbox.abandon(self._current)
 
 
-def shared(why: str) -> KshareError:
+def shared(reason: str) -> KshareError:
     return KshareError(
-        f"this iterator is shared by several tasks: {why}. Continuing would accept what isn't processed yet. Write "
+        f"this iterator is shared by several tasks: {reason}. Continuing would accept what isn't processed yet. Write "
         "`async for record in consumer` in each task instead: the loops share the consumer's records"
     )
 

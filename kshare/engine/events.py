@@ -138,7 +138,7 @@ class Damaged(NamedTuple):
     partition: int
     records: int
     """The number of offsets released."""
-    why: str
+    reason: str
 
 
 class LeaseRenewed(NamedTuple):
@@ -158,14 +158,14 @@ class LeaseLost(NamedTuple):
     topic: str
     partition: int
     records: int
-    why: LossReason
+    reason: LossReason
 
 
 class SessionEnded(NamedTuple):
     """A share session ended. Everything acquired in it was released."""
 
     node: int
-    why: str
+    reason: str
     """Kafka's name of the error, or the class of the exception."""
 
 

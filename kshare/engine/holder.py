@@ -51,7 +51,7 @@ class Holder(Protocol):
         """It waited for too long to be handed out, and was released."""
         ...
 
-    def on_lost(self, lease: Lease, why: LossReason) -> None:
+    def on_lost(self, lease: Lease, reason: LossReason) -> None:
         """Told before: the lease still says what is undecided, which is lost, and what was accepted."""
         ...
 

@@ -97,8 +97,8 @@ class LeaseBook:
         """The plausible ranges. Nothing is known of the others, not even that they were acquired."""
         acquired = data.acquired_records
         wrong = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
-        for why in wrong.values():
-            self.reporter.ignored(topic, data.partition_index, why)
+        for reason in wrong.values():
+            self.reporter.ignored(topic, data.partition_index, reason)
         return [one for index, one in enumerate(acquired) if index not in wrong] if wrong else acquired
 
     # --- out
@@ -153,17 +153,17 @@ class LeaseBook:
         for acks in lost:
             self.lose(acks)
 
-    def lose(self, acks: PartitionAcks, why: LossReason = "session") -> None:
+    def lose(self, acks: PartitionAcks, reason: LossReason = "session") -> None:
         """Count all leases of a partition as lost."""
         for lease in acks.leases:
-            self._report_lost(lease, why)
+            self._report_lost(lease, reason)
         self.lease_timers.remove(acks.leases)
         self.on_outcomes(acks.lose())
         self.changed.send()
 
-    def _report_lost(self, lease: Lease, why: LossReason) -> None:
-        self.holder.on_lost(lease, why)
-        self._reports.lost(lease, why)
+    def _report_lost(self, lease: Lease, reason: LossReason) -> None:
+        self.holder.on_lost(lease, reason)
+        self._reports.lost(lease, reason)
 
     def check_leases(self) -> None:
         """For all brokers: renew leases in use, release those that have waited too long, count expired ones as lost."""

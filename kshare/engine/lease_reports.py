@@ -26,7 +26,7 @@ _LOST_BECAUSE = {
 class LeaseReports:
     def __init__(self, reporter: Reporter, lease_timers: LeaseTimers, commits: Commits) -> None:
         self._reporter = reporter
-        self._keeper = lease_timers
+        self._lease_timers = lease_timers
         self._commits = commits
         self._names: dict[bytes, str] = {}
 
@@ -43,7 +43,7 @@ class LeaseReports:
         """What the user still has of records that came again."""
         for older in older_ones:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
-            if held and self._keeper.handed_out_at(older) is not None:
+            if held and self._lease_timers.handed_out_at(older) is not None:
                 older.loss_reason = _LOST_BECAUSE["expired"]
                 self._note_lost(older, sum(end - start for start, end in held))
 
@@ -60,20 +60,20 @@ class LeaseReports:
         self._reporter.log.records(logging.WARNING, cause, *place, outcome.given_up, detail=error_name(error))
         self._reporter.report(LeaseLost(*place, outcome.given_up, "expired"))
 
-    def lost(self, lease: Lease, why: LossReason) -> None:
+    def lost(self, lease: Lease, reason: LossReason) -> None:
         """Before it is: what is neither settled nor lost by now."""
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
-        if why == "expired":
+        if reason == "expired":
             # What is under way isn't lost yet: its answer says what became of it.
             records = lease.count(HELD) + lease.count_between(ACCEPT, RENEW)
             if records:
                 self._log_lease("lock expired; will be redelivered", lease, records)
         if not records:
             return
-        lease.loss_reason = _LOST_BECAUSE.get(why, why)
-        if lease.undecided and self._keeper.handed_out_at(lease) is not None:
+        lease.loss_reason = _LOST_BECAUSE.get(reason, reason)
+        if lease.undecided and self._lease_timers.handed_out_at(lease) is not None:
             self._note_lost(lease, lease.undecided)
-        self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, why))
+        self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
     def _note_lost(self, lease: Lease, records: int) -> None:
         topic, partition = self.topic_partition_of(lease.partition)
@@ -82,8 +82,8 @@ class LeaseReports:
         which = (
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
-        why = f"{topic}[{partition}]: the lock of {which} is lost: {lease.loss_reason}"
-        self._commits.on_loss(lease, AcknowledgeError(why))
+        reason = f"{topic}[{partition}]: the lock of {which} is lost: {lease.loss_reason}"
+        self._commits.on_loss(lease, AcknowledgeError(reason))
 
     # --- renewals
 
@@ -96,9 +96,9 @@ class LeaseReports:
 
     def not_renewable(self, lease: Lease) -> None:
         """It will be renewed no more."""
-        can_renew = self._keeper.can_renew
-        why = "held for too long" if can_renew else "renew_leases is off, or Kafka is older than 4.2"
-        cause = f"lock is not renewed ({why}); will be redelivered unless settled before it expires"
+        can_renew = self._lease_timers.can_renew
+        reason = "held for too long" if can_renew else "renew_leases is off, or Kafka is older than 4.2"
+        cause = f"lock is not renewed ({reason}); will be redelivered unless settled before it expires"
         self._log_lease(cause, lease, lease.undecided)
 
     # --- outcomes
@@ -113,7 +113,7 @@ class LeaseReports:
     def finished(self, leases: Iterable[Lease], now: float) -> None:
         """Those of which every record is settled, and that were in the user's hands."""
         for lease in leases:
-            handed_out_at = self._keeper.handed_out_at(lease)
+            handed_out_at = self._lease_timers.handed_out_at(lease)
             if handed_out_at is not None and lease.count(SETTLED) == len(lease.states):
                 place = self.topic_partition_of(lease.partition)
                 self._reporter.report(Finished(*place, len(lease.states), now - handed_out_at))

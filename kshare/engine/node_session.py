@@ -156,9 +156,9 @@ class NodeSession:
         """End the session, closed or not. Outcomes that are still pending are reported as open."""
         self._abort("the consumer was closed", None)
 
-    def on_connection_closed(self, reason: str) -> None:
+    def on_connection_closed(self, cause: str) -> None:
         """Called even if no request was under way: all acquired records are lost with the session."""
-        self._abort(reason, ConnectionLost.__name__)
+        self._abort(cause, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
         """Records of this topic can't be settled any more."""
@@ -281,15 +281,15 @@ class NodeSession:
             # The partitions may have other leaders by now: ask for metadata.
             self._on_moved(list(self.session.wanted), [], [])
 
-    def _abort(self, reason: str, why: str | None) -> None:
+    def _abort(self, cause: str, reason: str | None) -> None:
         """Called by the waiting task and by the connection: the first call loses the session."""
         if self.session.is_open or self.session.under_way is not None or self.partition_acks:
-            self._lose(reason, why)
+            self._lose(cause, reason)
 
-    def _lose(self, reason: str, why: str | None) -> None:
-        """`why` is a short reason for observers; None if there is nothing to report."""
-        self._book.reporter.log.event(logging.INFO, f"session with node {self.node} ended", reason)
-        if why is not None:
-            self._book.reporter.report(SessionEnded(self.node, why))
+    def _lose(self, cause: str, reason: str | None) -> None:
+        """`reason` is short, for observers; None if there is nothing to report."""
+        self._book.reporter.log.event(logging.INFO, f"session with node {self.node} ended", cause)
+        if reason is not None:
+            self._book.reporter.report(SessionEnded(self.node, reason))
         self.session.reset()
         self._book.end_session(self.partition_acks)

@@ -23,8 +23,8 @@ class ReachedCluster(NamedTuple):
     renews: bool
     """Whether its brokers can renew locks: since Kafka 4.2."""
 
-    def lease_keeper(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
-        """The lease timers of a member; `renews` says whether it wants its locks renewed, `longest_s` for how long."""
+    def lease_timers(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
+        """The lease timers of a member; `renews` says whether it wants its locks renewed, `max_lease_s` for how long."""
         return LeaseTimers(can_renew=renews and self.renews, max_lease_s=max_lease_s)
 
 

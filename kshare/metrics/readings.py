@@ -95,8 +95,10 @@ DAMAGED = Metric(
     ("topic",),
 )
 RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
-LOST_RECORDS = Metric("lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "why"))
-SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("why",))
+LOST_RECORDS = Metric(
+    "lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "reason")
+)
+SESSIONS = Metric("sessions.ended", _COUNTER, "{session}", "Share sessions that ended, and why.", ("reason",))
 REBALANCES = Metric("rebalances", _COUNTER, "{assignment}", "Changes of the assignment.")
 PARTITIONS = Metric("assigned.partitions", _GAUGE, "{partition}", "Partitions currently assigned.")
 POISON = Metric(
@@ -147,10 +149,10 @@ def readings(event: Event) -> Iterator[Reading]:
             yield Reading(DAMAGED, records, {"topic": topic})
         case LeaseRenewed(topic, _, records):
             yield Reading(RENEWED, records, {"topic": topic})
-        case LeaseLost(topic, _, records, why):
-            yield Reading(LOST_RECORDS, records, {"topic": topic, "why": why})
+        case LeaseLost(topic, _, records, reason):
+            yield Reading(LOST_RECORDS, records, {"topic": topic, "reason": reason})
         case SessionEnded(_, reason):
-            yield Reading(SESSIONS, 1, {"why": reason})
+            yield Reading(SESSIONS, 1, {"reason": reason})
         case Assigned(_, gained, lost):
             yield Reading(REBALANCES, 1, {})
             yield Reading(PARTITIONS, gained - lost, {})

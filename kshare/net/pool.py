@@ -221,9 +221,9 @@ class _Endpoint:
                     self._dialing.discard(dialing)
             raise ConnectionLost(_CLOSED)
 
-    def hang_up(self, why: str) -> None:
+    def hang_up(self, reason: str) -> None:
         for connection in self.connections.values():
-            connection.end(ConnectionLost(why), is_ours=True)
+            connection.end(ConnectionLost(reason), is_ours=True)
 
     def close(self) -> None:
         self._is_closed = True

@@ -94,7 +94,7 @@ class RangeHoldings:
                 if kind in _DONE:
                     self.custody.confirmed(PartitionRange(partition, at, at))
 
-    def on_lost(self, lease: Lease, why: LossReason) -> None:
+    def on_lost(self, lease: Lease, reason: LossReason) -> None:
         """Report only undecided records as lost: released ones may have been redelivered under a newer lease."""
         for state in _UNDECIDED:
             for start, end in lease.runs(state, state):

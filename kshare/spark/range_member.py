@@ -84,7 +84,7 @@ class RangeMember:
             self._can_renew = cluster.renews
             self._holdings = RangeHoldings(
                 self._custody,
-                lease_timers=cluster.lease_keeper(),
+                lease_timers=cluster.lease_timers(),
                 clock=anyio.current_time,
                 reporter=reporter,
             )

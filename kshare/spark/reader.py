@@ -169,12 +169,12 @@ class _PartitionReader:
         except KshareError as error:
             raise self._failed(error) from None
 
-    def _lose(self, log_start: int | None, why: str) -> None:
+    def _lose(self, log_start: int | None, reason: str) -> None:
         """Give up the wanted records before `log_start`, or all if it is None: fail, or log a warning."""
         lost = self.cursor.lose_before(log_start)
         count = sum(last - first + 1 for first, last in lost)
         named = ", ".join(f"{first} to {last}" for first, last in lost[:5]) + (", ..." if lost[5:] else "")
-        text = f"{self.name}: offsets {named} ({count} in all) are gone: {why}"
+        text = f"{self.name}: offsets {named} ({count} in all) are gone: {reason}"
         if self._fails_on_loss:
             raise DataLoss(f'{text}. To continue without them, write option("failOnDataLoss", "false")')
         log.warning("%s; continuing without them, as failOnDataLoss is false", text)

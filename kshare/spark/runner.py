@@ -102,8 +102,8 @@ class Runner:
     def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         if self._running.done():
             self._running.result()
-            why = self._member.close_reason or "it was stopped"
-            raise KshareError(f"the query's member has left its group ({why}): start the query again")
+            reason = self._member.close_reason or "it was stopped"
+            raise KshareError(f"the query's member has left its group ({reason}): start the query again")
         future = self._portal.start_task_soon(function, *arguments)
         try:
             return future.result()

@@ -47,7 +47,7 @@ class RangeContents(NamedTuple):
     """Offsets that have no record."""
     unverified: list[OffsetRange]
     """Offsets that may or may not have a record: nothing in the response tells."""
-    why: str | None = None
+    reason: str | None = None
     """What is wrong, if anything is doubtful."""
     is_damaged: bool = False
     """Only damage explains it. Otherwise compaction may have removed these offsets."""
@@ -125,8 +125,8 @@ class Coverage:
         if not unverified:
             return RangeContents(found, gaps, unverified)
         evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
-        why = evidence or self._moved[0] or self._moved[1] or self._edges()
-        return RangeContents(found, gaps, unverified, why, is_damaged=evidence is not None)
+        reason = evidence or self._moved[0] or self._moved[1] or self._edges()
+        return RangeContents(found, gaps, unverified, reason, is_damaged=evidence is not None)
 
     # --- the sequence of batches
 

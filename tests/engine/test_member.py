@@ -186,8 +186,8 @@ async def test_a_consumer_tells_what_it_does() -> None:
         assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
 
 
-@pytest.mark.parametrize(("why", "patience"), [("ConnectionLost", 20.0), ("RequestTimedOut", 3.0)])
-async def test_the_end_of_a_session_is_told_once_whoever_notices(why: str, patience: float) -> None:
+@pytest.mark.parametrize(("reason", "patience"), [("ConnectionLost", 20.0), ("RequestTimedOut", 3.0)])
+async def test_the_end_of_a_session_is_told_once_whoever_notices(reason: str, patience: float) -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")
     async with (
@@ -197,7 +197,7 @@ async def test_the_end_of_a_session_is_told_once_whoever_notices(why: str, patie
         cluster.topics["a"].append(b"a0")
         (await next_of(source)).accept()
         await source.commit()
-        if why == "ConnectionLost":
+        if reason == "ConnectionLost":
             await cluster.hang_up()
         else:
             cluster.is_silent = True
@@ -205,7 +205,7 @@ async def test_the_end_of_a_session_is_told_once_whoever_notices(why: str, patie
         cluster.is_silent = False
         cluster.topics["a"].append(b"a1")
         assert (await next_of(source)).value == b"a1"
-        assert [event for event in events if isinstance(event, SessionEnded)] == [SessionEnded(1, why)]
+        assert [event for event in events if isinstance(event, SessionEnded)] == [SessionEnded(1, reason)]
 
 
 async def test_a_broken_session_is_told_with_what_it_cost() -> None:

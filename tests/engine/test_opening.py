@@ -23,8 +23,8 @@ async def test_brokers_and_member_both_have_to_renew(release: Literal["4.1", "4.
         with anyio.fail_after(DEADLINE_S):
             async with reached(NetSettings.parse(broker.bootstrap)) as cluster:
                 assert cluster.renews is renews
-                assert cluster.lease_keeper().can_renew is renews
-                assert not cluster.lease_keeper(renews=False).can_renew
+                assert cluster.lease_timers().can_renew is renews
+                assert not cluster.lease_timers(renews=False).can_renew
 
 
 async def test_connections_end_with_the_block() -> None:

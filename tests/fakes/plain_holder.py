@@ -37,8 +37,8 @@ class PlainHolder:
     def on_released(self, lease: Lease) -> None:
         self.told.append(("released", lease.first))
 
-    def on_lost(self, lease: Lease, why: LossReason) -> None:
-        self.told.append(("lost", lease.first, lease.undecided, why))
+    def on_lost(self, lease: Lease, reason: LossReason) -> None:
+        self.told.append(("lost", lease.first, lease.undecided, reason))
 
     def on_moved(self, lease: Lease) -> None:
         self.told.append(("moved", lease.first))

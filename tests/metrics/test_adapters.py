@@ -81,8 +81,8 @@ def test_what_prometheus_scrapes() -> None:
         ("unacknowledged_records_total", {"topic": "orders", "error": "INVALID_RECORD_STATE"}, 12),
         ("unacknowledged_records_total", {"topic": "orders", "error": "open"}, 12),
         ("processing_duration_seconds_sum", {"topic": "orders"}, 0.3),
-        ("lost_records_total", {"topic": "orders", "why": "expired"}, 6),
-        ("sessions_ended_total", {"why": "ConnectionLost"}, 1),
+        ("lost_records_total", {"topic": "orders", "reason": "expired"}, 6),
+        ("sessions_ended_total", {"reason": "ConnectionLost"}, 1),
         ("rebalances_total", {}, 2),
         ("assigned_partitions", {}, 1),
     ]:

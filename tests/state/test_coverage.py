@@ -38,7 +38,7 @@ def offsets(found: RangeContents) -> list[int]:
 
 def test_where_every_offset_has_a_record_nothing_is_said() -> None:
     found = of(run(0, 4) + run(5, 9), 0, 9)
-    assert (offsets(found), found.gaps, found.unverified, found.why) == ([0, 5], [], [], None)
+    assert (offsets(found), found.gaps, found.unverified, found.reason) == ([0, 5], [], [], None)
 
 
 def test_what_compaction_removed_within_a_batch_and_between_two_is_a_gap() -> None:
@@ -61,24 +61,24 @@ def test_a_control_batch_is_a_gap() -> None:
 def test_what_no_batch_brackets_is_doubtful() -> None:
     found = of(run(10, 14), 8, 19)
     assert (offsets(found), found.gaps, found.unverified) == ([10], [], [(8, 9), (15, 19)])
-    assert found.why is not None
-    assert "from offset 10 to 14" in found.why
+    assert found.reason is not None
+    assert "from offset 10 to 14" in found.reason
     assert not found.is_damaged
     found = of(b"", 0, 3)
-    assert (found.unverified, found.why) == ([(0, 3)], "the response has no batch")
+    assert (found.unverified, found.reason) == ([(0, 3)], "the response has no batch")
 
 
 def test_a_batch_that_is_cut_off_is_doubtful() -> None:
     found = of(run(0, 4) + run(5, 9)[:-1], 0, 9)
     assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 9)])
     assert found.is_damaged
-    assert "left over after the last whole batch" in str(found.why)
+    assert "left over after the last whole batch" in str(found.reason)
 
 
 def test_bytes_left_over_behind_all_that_was_acquired_are_how_brokers_fill_an_answer() -> None:
     """Measured on 4.1.2, 4.3.1 and 4.4.0: where an answer has one whole batch, the next may be there in part."""
     found = of(run(0, 4) + run(5, 9)[:21], 0, 4)
-    assert (offsets(found), found.unverified, found.why) == ([0], [], None)
+    assert (offsets(found), found.unverified, found.reason) == ([0], [], None)
 
 
 def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
@@ -87,7 +87,7 @@ def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
     found = of(run(0, 4) + broken + run(20, 24), 0, 24)
     assert (offsets(found), found.gaps) == ([0, 20], [])
     assert found.unverified == [(5, 9), (10, 12), (13, 19)]
-    assert "checksum" in str(found.why)
+    assert "checksum" in str(found.reason)
     assert found.is_damaged
 
 
@@ -96,7 +96,7 @@ def test_behind_a_header_that_can_not_be_nothing_is_known() -> None:
     strange[record_header.MAGIC_AT] = 7
     found = of(run(0, 4) + strange + run(10, 14), 0, 14)
     assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 14)])
-    assert "format 7" in str(found.why)
+    assert "format 7" in str(found.reason)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_where_batches_contradict_each_other_none_is_trusted(records: bytes) -> 
     found = of(records, 0, 9)
     assert (found.batches, found.gaps, found.unverified) == ([], [], [(0, 9)])
     assert found.is_damaged
-    assert "begins before" in str(found.why)
+    assert "begins before" in str(found.reason)
 
 
 def test_offsets_below_zero_or_beyond_all_numbers_are_out_of_order() -> None:
@@ -137,7 +137,7 @@ def test_more_records_than_offsets_can_not_be() -> None:
     recheck(lying)
     found = of(lying, 0, 4)
     assert (found.batches, found.gaps, found.unverified) == ([], [], [(0, 2), (3, 4)])
-    assert "5 records in 3 offsets" in str(found.why)
+    assert "5 records in 3 offsets" in str(found.reason)
 
 
 def moved(data: bytearray, base: int) -> bytearray:
