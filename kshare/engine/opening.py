@@ -24,7 +24,7 @@ class ReachedCluster(NamedTuple):
     """Whether its brokers can renew locks: since Kafka 4.2."""
 
     def lease_timers(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
-        """The lease timers of a member; `renews` says whether it wants its locks renewed, `max_lease_s` for how long."""
+        """The lease timers of a member. `renews`: whether it wants its locks renewed; `max_lease_s`: for how long."""
         return LeaseTimers(can_renew=renews and self.renews, max_lease_s=max_lease_s)
 
 
