@@ -202,6 +202,6 @@ def test_map_keys_of_several_fields(module: ModuleType) -> None:
 def test_a_name_that_the_generated_code_needs_is_refused() -> None:
     schema = EVERYTHING | {"fields": [_field("Version", "int8"), _field("OnePair", "Pair")]}
     with pytest.raises(
-        SchemaError, match=r"Everything.json: Everything.Version: the generated code needs this name"
+        SchemaError, match=r"Everything.json: Everything.Version: the generated code uses this name itself"
     ):
         codec.emit_message(read_document(schema, "Everything.json"))
