@@ -1,4 +1,4 @@
-"""One connection: each response reaches its caller however the bytes arrive, and invalid peers close it with a reason."""
+"""One connection: each response reaches its caller however the bytes arrive; errors close it with a reason."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ OLD_COORDINATORS = RANGES | {FindCoordinatorRequest.API_KEY: (1, 3)}
 async def talking(
     script: Callable[[Conversation], Awaitable[None]], **options: object
 ) -> AsyncIterator[Connection]:
-    """To a peer that knows coordinators by one key each."""
+    """A connection to a peer whose coordinator requests have one key each."""
 
     async def greeting(talk: Conversation) -> None:
         await talk.greet(versions_answer(OLD_COORDINATORS))

@@ -191,7 +191,7 @@ async def test_slow_tls_connection(authority: Authority) -> None:
 
 
 async def test_nothing_is_left_when_cancelled_at_any_await(authority: Authority) -> None:
-    """Open sockets would cause ResourceWarnings, which are errors here; running tasks would keep the task group open."""
+    """Open sockets would cause ResourceWarnings, which are errors; running tasks would keep the task group open."""
     async with peer(polite, context=authority.context("127.0.0.1")) as address:
         chosen = settings(address, tls=True, ca_file=authority.ca_file)
 
