@@ -95,7 +95,7 @@ def test_truncated_packet_reports_the_missing_bytes() -> None:
 
 
 def test_length_of_zero_means_all_captured_bytes() -> None:
-    """Captured before the network card splits them, packets that are larger than IP allows look so."""
+    """Packets that are larger than IP allows have it, if captured before the network card splits them."""
     for ip in (IP(src="10.0.0.7", dst="10.0.0.1", len=0), IPv6(src=IP6.src, dst=IP6.dst, plen=0)):
         found = segment(101, bytes(ip / TCP_DATA))
         assert found is not None

@@ -134,18 +134,18 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
     "unknown user": ({"sasl_username": "mallory"}, "SCRAM-SHA-512 as mallory was refused"),
     "no login": (PLAIN | {"security_protocol": "SSL", "ssl_ca_location": "CA"}, "set sasl_mechanism"),
     "wrong authority": ({"ssl_ca_location": "STRANGER"}, "isn't signed by an authority that we trust"),
-    "no such authority": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
-    "plain at a TLS port": (
+    "missing authority file": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
+    "plaintext at a TLS port": (
         PLAIN | {"security_protocol": "PLAINTEXT"},
         "if its listener requires TLS or SASL, set tls",
     ),
-    "nobody listens": ({"bootstrap_servers": "NOBODY"}, "connection refused"),
+    "closed port": ({"bootstrap_servers": "NOBODY"}, "connection refused"),
     "a web server": (
         PLAIN | {"security_protocol": "PLAINTEXT", "bootstrap_servers": "WEB"},
         "it looks like HTTP: this isn't a Kafka listener",
     ),
     "a web server, with TLS": ({"bootstrap_servers": "WEB"}, "doesn't speak TLS"),
-    "somebody silent": (
+    "a silent server": (
         PLAIN
         | {
             "security_protocol": "PLAINTEXT",
@@ -155,7 +155,7 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
         "within 0.5 s",
     ),
 }
-REFUSALS = ("wrong password", "unknown user", "wrong authority", "no such authority")
+REFUSALS = ("wrong password", "unknown user", "wrong authority", "missing authority file")
 """The mistakes at which `trace` ends. An unreachable cluster may start later, and clients may log in themselves."""
 
 

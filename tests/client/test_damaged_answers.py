@@ -18,12 +18,12 @@ from tests.helpers.batch_bytes import recheck
 pytestmark = pytest.mark.lengthy
 
 BELIEVED = {
-    "firstOffset": "less was acquired than the broker thinks: its lock runs out, and the records come again",
+    "firstOffset": "fewer records than the broker acquired: their lock expires, and they are redelivered",
     "lastOffset": "the same",
-    "deliveryCount": "only told to the user",
-    "acquisitionLockTimeoutMs": "the consumer renews too late or too early: the broker refuses, records come again",
-    "partitionLeaderEpoch": "only used to know again what was accepted; at worst a duplicate",
-    "partitionIndex": "where the answer has nothing of the other partition that is in the session",
+    "deliveryCount": "only shown to the user",
+    "acquisitionLockTimeoutMs": "the consumer renews too late or too early: the broker refuses, and redelivers",
+    "partitionLeaderEpoch": "only used to recognize accepted records; at worst a duplicate",
+    "partitionIndex": "if the response has nothing for the session's other partition",
 }
 """Fields that nothing else in a response contradicts, and what follows if they are wrong."""
 

@@ -1,4 +1,4 @@
-"""Brokers whose responses can't be decoded or are too large: the error names the broker, and the consumer gives up."""
+"""Brokers whose responses can't be decoded or are too large: logged at once, and raised if they persist."""
 
 from __future__ import annotations
 

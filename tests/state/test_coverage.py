@@ -102,7 +102,7 @@ def test_everything_after_an_invalid_header_is_unverified() -> None:
 @pytest.mark.parametrize(
     "records",
     [run(5, 9) + run(0, 4), run(0, 4) + run(4, 9), run(0, 4) + run(0, 4), batch(0, 1, 2, last=5) + run(5, 9)],
-    ids=["out of order", "overlapping", "twice", "a last offset delta that lies"],
+    ids=["out of order", "overlapping", "twice", "wrong last offset delta"],
 )
 def test_contradictory_batches_are_all_unverified(records: bytes) -> None:
     found = of(records, 0, 9)

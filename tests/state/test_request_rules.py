@@ -81,7 +81,7 @@ def test_order_of_the_rules() -> None:
     before = [
         ("renewals", "awaited"),  # an expired lock would undo what is awaited
         ("renewals", "partitions"),  # a fetch may wait at the broker while locks expire
-        ("unassigned", "partitions"),  # the fetch would acquire the records that they release again
+        ("unassigned", "partitions"),  # the fetch would reacquire the records that they release
         ("unassigned", "records"),
         ("awaited", "records"),  # in a fetch, they would be confirmed only when records arrive
         ("refused", "records"),  # pieces refused in a fetch would delay the next one by its wait

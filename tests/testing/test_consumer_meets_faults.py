@@ -27,7 +27,7 @@ RECORDS = 60
 Misbehave = Callable[[Broker], object]
 
 ONCE: dict[str, Misbehave] = {
-    "fetch isn't for this node": lambda broker: broker.faults.add(
+    "fetch at the wrong leader": lambda broker: broker.faults.add(
         ShareFetchRequest, skip=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER
     ),
     "session is unknown": lambda broker: broker.faults.add(
@@ -36,13 +36,15 @@ ONCE: dict[str, Misbehave] = {
     "session limit is reached": lambda broker: broker.faults.add(
         ShareFetchRequest, times=2, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED
     ),
-    "fetch is cut off": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, cut_after=60),
-    "fetch's connection ends": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, hang_up=True),
+    "fetch response is truncated": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, cut_after=60),
+    "connection closes during a fetch": lambda broker: broker.faults.add(
+        ShareFetchRequest, skip=1, hang_up=True
+    ),
     "a batch is corrupt": lambda broker: broker.faults.add(ShareFetchRequest, change=corrupt_records),
     "acknowledgement is refused": lambda broker: broker.faults.add(
         ShareAcknowledgeRequest, error=ErrorCode.INVALID_SHARE_SESSION_EPOCH
     ),
-    "acknowledgement's answer is lost": lambda broker: broker.faults.add(
+    "response to an acknowledgement is lost": lambda broker: broker.faults.add(
         ShareAcknowledgeRequest, cut_after=0
     ),
     "heartbeat finds another coordinator": lambda broker: broker.faults.add(
@@ -54,9 +56,9 @@ ONCE: dict[str, Misbehave] = {
     "coordinator is loading": lambda broker: broker.faults.add(
         FindCoordinatorRequest, times=2, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     ),
-    "metadata is cut off": lambda broker: broker.faults.add(MetadataRequest, cut_after=9),
+    "metadata response is truncated": lambda broker: broker.faults.add(MetadataRequest, cut_after=9),
     "everything is slow": lambda broker: broker.faults.add(times=40, before_ms=20),
-    "every tenth answer is lost": lambda broker: [
+    "every tenth response is lost": lambda broker: [
         broker.faults.add(skip=10 * number, cut_after=0) for number in range(1, 4)
     ],
 }

@@ -98,7 +98,7 @@ def test_records_before_the_oldest_snapshot_are_pruned() -> None:
 
 
 def test_idle_states_are_snapshotted_periodically() -> None:
-    """Without a new snapshot, none of the log behind the old one could be pruned."""
+    """Otherwise, nothing after the old snapshot could ever be pruned."""
     stage = Stage()
     cold = ("group", stage.topic.id, 1)
     stage.states.initialize(cold, 1, 7)

@@ -12,13 +12,13 @@ from tests.tools.runs.small_run import small_run
 pytestmark = pytest.mark.lengthy
 
 _HANGING = {
-    "a trio test that awaits for ever": """
+    "a trio test that awaits forever": """
         @pytest.mark.anyio
         @pytest.mark.parametrize("anyio_backend", ["trio"])
         async def test_hangs(anyio_backend):
             await anyio.sleep_forever()
         """,
-    "an asyncio test that awaits for ever": """
+    "an asyncio test that awaits forever": """
         @pytest.mark.anyio
         @pytest.mark.parametrize("anyio_backend", ["asyncio"])
         async def test_hangs(anyio_backend):
@@ -58,7 +58,7 @@ _HANGING = {
         def test_hangs(blocked):
             pass
         """,
-    "a fixture that hangs at its end, after a failure": """
+    "a fixture that hangs in its teardown, after a failure": """
         @pytest.fixture
         def endless():
             yield
@@ -72,12 +72,12 @@ _HANGING = {
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 listener.accept()
         """,
-    "a test deaf to signals": """
+    "a test that blocks signals": """
         def test_hangs():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
             time.sleep(3600)
         """,
-    "a test in a C function that keeps Python's lock": """
+    "a test in a C function that holds the GIL": """
         def test_hangs():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
             ctypes.PyDLL(None).sleep(3600)
@@ -85,10 +85,10 @@ _HANGING = {
 }
 
 
-_ENDED_WITH_THE_PROCESS = ["a trio test that can't be cancelled", "a test deaf to signals"]
+_ENDED_WITH_THE_PROCESS = ["a trio test that can't be cancelled", "a test that blocks signals"]
 
 
-@pytest.mark.parametrize("kind", ["a trio test that awaits for ever", *_ENDED_WITH_THE_PROCESS])
+@pytest.mark.parametrize("kind", ["a trio test that awaits forever", *_ENDED_WITH_THE_PROCESS])
 def test_hanging_test_in_one_process_is_ended_and_named(tmp_path: Path, kind: str) -> None:
     done = small_run(tmp_path, _HANGING[kind], "--timeout", "1")
     assert done.returncode == 1, done.stdout + done.stderr
