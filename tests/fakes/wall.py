@@ -1,4 +1,4 @@
-"""A listener that accepts nothing: its queue is full, so that the system leaves further callers without an answer."""
+"""A listener that accepts no connection: its backlog is full, so the system doesn't answer further connects."""
 
 from __future__ import annotations
 

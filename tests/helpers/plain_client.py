@@ -1,4 +1,4 @@
-"""A client of nothing but the codecs and a blocking socket: what the first end-to-end tests stand on."""
+"""A minimal client: only the codecs and a blocking socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 30.0
 
 
 class PlainClient:
-    """One connection, one request at a time, the highest version that both sides know."""
+    """One connection, one request at a time, in the highest version that both sides support."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -46,7 +46,7 @@ class PlainClient:
     def _frame(self) -> memoryview:
         while True:
             chunk = self.connection.recv(65536)
-            assert chunk, "the broker hung up"
+            assert chunk, "the broker closed the connection"
             for frame in self._splitter.feed(chunk):
                 return frame
 

@@ -1,4 +1,4 @@
-"""Three real nodes of 4.3.1 and three embedded ones, asked by somebody who has the wrong address."""
+"""Three real nodes of 4.3.1 and three embedded ones respond alike to requests for another node."""
 
 from __future__ import annotations
 

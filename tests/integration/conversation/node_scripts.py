@@ -1,4 +1,4 @@
-"""Requests that reach the wrong node of three, and a leader that moves. Nodes are noted by their part in it."""
+"""Requests to the wrong one of three nodes. Nodes are noted by their role."""
 
 from __future__ import annotations
 
