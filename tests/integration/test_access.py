@@ -193,7 +193,9 @@ async def test_each_error_names_the_missing_permission(
     assert await rights_needed(guarded, lambda: task(user, group, topic)) == rights
 
 
-async def test_a_consumer_names_missing_permissions_and_starts_once_it_has_them(guarded: Cluster, topic: str) -> None:
+async def test_a_consumer_names_missing_permissions_and_starts_once_it_has_them(
+    guarded: Cluster, topic: str
+) -> None:
     group = _fresh_name("group")
     guarded.set_group_config(group, {"share.auto.offset.reset": "earliest"})
     producer = KafkaProducer(bootstrap_servers=guarded.bootstrap)
@@ -219,9 +221,7 @@ async def test_groups_and_topics_without_permission_are_not_listed(
     assert topic in [one.topic for one in await user.list_topics()]
 
 
-async def test_kafkas_tool_accepts_the_command(
-    guarded: Cluster, user: AdminClient, group: str
-) -> None:
+async def test_kafkas_tool_accepts_the_command(guarded: Cluster, user: AdminClient, group: str) -> None:
     with pytest.raises(NotAuthorized) as caught:
         await user.describe_share_group(group)
     words = shlex.split(caught.value.command)

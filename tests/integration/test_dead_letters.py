@@ -37,7 +37,9 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_write_the_same_dead_letters(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+def test_both_brokers_write_the_same_dead_letters(
+    name: str, real: tuple[str, int], embedded: tuple[str, int]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
     assert found == expected

@@ -79,7 +79,9 @@ def test_many_messages_at_once(judge: Judge) -> None:
         ("ShareFetchRequest", 1, [], "unable to locate field 'groupId'"),
     ],
 )
-def test_errors_are_raised_and_the_judge_continues(judge: Judge, name: str, version: int, form: object, complaint: str) -> None:
+def test_errors_are_raised_and_the_judge_continues(
+    judge: Judge, name: str, version: int, form: object, complaint: str
+) -> None:
     with pytest.raises(JudgeError, match=complaint):
         judge.encode(name, version, form)
     with pytest.raises(JudgeError):

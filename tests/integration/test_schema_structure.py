@@ -20,7 +20,9 @@ _FOLDER = "common/message/"
 # Where a release differs from 4.4.0 in the same version of a message. None of this changes the wire format for a
 # client: names and flags of Kafka's own code, or tagged fields, which older brokers leave out and skip.
 _MAP_KEY = "Kafka 4.4 keeps these topics in a map; the wire format is the same array"
-_IGNORABLE = "Kafka 4.4 allows leaving out topic names if there are topic ids, as of a version that was added later"
+_IGNORABLE = (
+    "Kafka 4.4 allows leaving out topic names if there are topic ids, as of a version that was added later"
+)
 _TAGGED = "a tagged field that was added in a later release"
 _BEFORE_4_4 = {
     ("DescribeProducersRequest", "fields.Topics.fields.Name.mapKey"): _MAP_KEY,

@@ -3,7 +3,7 @@
  1  the request that opens a session has no acknowledgements; those queued for the old session fail
  2  after session errors, timeouts and broken connections, a new session is opened
  3  when a broker restarts, all acquired records are lost, even if it stays the leader and no request was in flight
- 4  acknowledgements go to the broker that delivered; if the leader moved, they fail, and the session forgets the partition
+ 4  acknowledgements go to the broker that delivered; if the leader moved, they fail, and the partition is forgotten there
  5  a partition named only for its acknowledgements joins the session, and must be forgotten afterwards
  6  a request with renewals is marked as such, fetches nothing, and may be forbidden by the group
  7  offsets without records are acknowledged as gaps; corrupt batches cause neither endless redelivery nor silent loss

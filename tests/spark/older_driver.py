@@ -1,7 +1,7 @@
 """Runs queries with an older PySpark: python -m tests.spark.older_driver FOLDER OPTIONS
 
-Prints the results as a line of JSON: a batch query, a stream that runs until a line of input, and the triggers that need
-PySpark 4.2.
+Prints the results as a line of JSON: a batch query, a stream that runs until a line of input, and the triggers that
+need PySpark 4.2.
 """
 
 from __future__ import annotations

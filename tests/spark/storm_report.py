@@ -18,8 +18,9 @@ _HEAD = """# Spark: storms
 A query is repeatedly killed by SIGKILL, at each crash point in turn, while brokers are killed and restarted. The crash
 points are: planned (the source has returned an offset that Spark hasn't logged yet), logged (Spark has logged it and
 asks for the ranges), read (the rows are read, but not in the sink), written (they are in the sink, but Spark hasn't
-committed the batch), committed (Spark has, but the acceptance isn't sent yet), asking (it is being sent), answering (its
-response has arrived, but hasn't been read). With `settle=checkpoint`, asking and answering come between logged and read.
+committed the batch), committed (Spark has, but the acceptance isn't sent yet), asking (it is being sent), answering
+(its response has arrived, but hasn't been read). With `settle=checkpoint`, asking and answering come between logged
+and read.
 
 The groups' delivery limit is 10 instead of 5, because each crash costs acquired records a delivery: see
 [the guide](../spark.md#every-crash-point).

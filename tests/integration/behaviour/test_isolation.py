@@ -23,7 +23,9 @@ async def test_read_committed_skips_aborted_records(fresh_queue: FreshQueue) -> 
         assert set((await source.commit()).values()) == {None}
     async with queue.consumer() as source:
         assert await nothing_comes(source)
-    assert await queue.start_offset() >= len(COMMITTED + ABORTED) + 3, "three transactions, with a marker each"
+    assert await queue.start_offset() >= len(COMMITTED + ABORTED) + 3, (
+        "three transactions, with a marker each"
+    )
 
 
 async def test_read_uncommitted_is_the_default_and_sees_everything(fresh_queue: FreshQueue) -> None:

@@ -17,7 +17,9 @@ LOCK_S = 1.0
 SHORT_LOCK = {"share.record.lock.duration.ms": "1000"}
 
 
-async def test_records_whose_lock_expires_are_redelivered_to_another_consumer(fresh_queue: FreshQueue) -> None:
+async def test_records_whose_lock_expires_are_redelivered_to_another_consumer(
+    fresh_queue: FreshQueue,
+) -> None:
     """What it accepted in time stays accepted. Acknowledging the other records raises."""
     queue = fresh_queue(settings=SHORT_LOCK)
     await queue.produce(10)

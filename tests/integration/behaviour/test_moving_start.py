@@ -41,7 +41,9 @@ async def test_records_deleted_while_held_can_still_be_acknowledged(fresh_queue:
         assert set((await source.commit()).values()) == {None}
 
 
-async def test_retention_deletes_records_before_a_running_consumer_reads_them(fresh_queue: FreshQueue) -> None:
+async def test_retention_deletes_records_before_a_running_consumer_reads_them(
+    fresh_queue: FreshQueue,
+) -> None:
     """All old records are deleted, with their segment. Later ones are delivered."""
     queue = fresh_queue(topic={"segment.ms": "100"})
     await queue.produce(5)

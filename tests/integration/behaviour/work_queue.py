@@ -65,7 +65,7 @@ class WorkQueue:
 
     @property
     def is_4_1(self) -> bool:
-        """4.1 has no renewal, no record limit, fewer group settings (no delivery limit), and counts deliveries otherwise."""
+        """4.1 has no renewal, no record limit and no delivery limits of groups, and counts deliveries differently."""
         return self.broker.release.startswith("4.1.")
 
     # --- consuming
