@@ -129,7 +129,7 @@ def test_the_command_line_prints_what_its_guide_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_block_says_its_language(document: Path) -> None:
+def test_every_code_block_has_a_language(document: Path) -> None:
     assert {language for language, _ in blocks(document)} <= {"python", "sh", "text", "json", "toml"}
 
 

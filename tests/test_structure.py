@@ -112,7 +112,7 @@ def test_tests_are_in_the_folder_of_the_module_they_test() -> None:
         ("integration/behaviour/test_anything.py", True),
     ],
 )
-def test_placing(name: str, is_fine: bool) -> None:
+def test_examples_of_placement(name: str, is_fine: bool) -> None:
     assert is_placed(TESTS / name) is is_fine
 
 

@@ -81,7 +81,7 @@ def test_closing_logs_the_rest() -> None:
     assert len(lines) == 2
 
 
-def test_what_is_not_logged_is_not_counted() -> None:
+def test_events_below_the_log_level_are_not_counted() -> None:
     logger = logging.Logger("alone", logging.WARNING)
     log = SummaryLog(logger)
     log.event(logging.INFO, "a heartbeat failed")

@@ -84,7 +84,7 @@ def test_it_leads_through_few_packages() -> None:
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("In", 1), ("Out", -1)])
-def test_no_step_leads_back(direction: str, sign: int) -> None:
+def test_the_walk_passes_the_layers_in_one_direction(direction: str, sign: int) -> None:
     heights = [sign * ROOMS.index(step.place.room) for step in WALKS[direction]]
     assert heights == sorted(heights)
 

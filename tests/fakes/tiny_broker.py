@@ -85,7 +85,7 @@ class TinyBroker:
         if request.share_session_epoch not in (self.epoch, -1):
             return kind(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         batches = [b for topic in request.topics for p in topic.partitions for b in p.acknowledgement_batches]
-        assert not (batches and request.share_session_epoch == 0), "rule 1"
+        assert not (batches and request.share_session_epoch == 0), "acknowledgements when a session opens"
         error = self._acknowledge(batches)
         if request.share_session_epoch == -1:
             self.disconnect()
@@ -104,7 +104,7 @@ class TinyBroker:
         wanted: list[tuple[int, int]] = []
         for batch in batches:
             assert not wanted or wanted[-1][0] < batch.first_offset, (
-                "ranges ascend, or all of them are refused"
+                "the ranges don't ascend, so a broker would refuse all of them"
             )
             count = batch.last_offset - batch.first_offset + 1
             types = (

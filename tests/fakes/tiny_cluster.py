@@ -294,7 +294,7 @@ class _Node:
         acks = {
             topic_id: row.acknowledgement_batches for topic_id, row in rows if row.acknowledgement_batches
         }
-        assert not (acks and request.share_session_epoch == 0), "rule 1"
+        assert not (acks and request.share_session_epoch == 0), "acknowledgements when a session opens"
         return acks
 
     def _settle(self, talk: Conversation, topic_id: bytes, batches: list[Any]) -> int:

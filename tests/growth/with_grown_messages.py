@@ -196,7 +196,7 @@ def test_a_version_that_the_broker_does_not_support_closes_the_connection(broker
         assert connection.recv(1) == b""
 
 
-def test_new_fields_reach_the_broker_and_come_back(broker: Broker) -> None:
+def test_new_fields_are_sent_in_both_directions(broker: Broker) -> None:
     grow(broker)
     seen: list[Any] = []
 

@@ -62,7 +62,7 @@ class Member:
                 (assigned,) = answer.assignment.topic_partitions
                 assert (assigned.topic_id, assigned.partitions) == (self.topic_id, [0])
                 return
-            assert time.monotonic() < deadline, "no assignment"
+            assert time.monotonic() < deadline, "no assignment in time"
             time.sleep(0.1)
 
     def leave(self) -> None:
@@ -94,7 +94,7 @@ class Member:
             partition = self.fetch(max_wait_ms=500)
             if partition and partition.acquired_records:
                 return partition
-        raise AssertionError("nothing was acquired")
+        raise AssertionError("no records were acquired in time")
 
     def acknowledge(self, ranges: list[AcquiredRecords], kind: bytes, renew: bool = False) -> int:
         batches = [acknowledge.AcknowledgementBatch(r.first_offset, r.last_offset, kind) for r in ranges]

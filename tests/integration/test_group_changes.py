@@ -86,7 +86,7 @@ def test_offsets_are_reset_alike(twins: Twins) -> None:
 
 
 @pytest.mark.release("4.1.2")
-def test_where_a_broker_does_nothing_we_say_so(twins: Twins) -> None:
+def test_reset_offsets_fails_on_a_release_that_ignores_it(twins: Twins) -> None:
     """Kafka 4.1 accepts the request but changes nothing. Its tool then shows offsets as if they had been set."""
     before = [_described(twins.kafka, group) for group in (twins.mine, twins.theirs)]
     words = ("--to-earliest", "--topic", twins.topics[0])

@@ -51,6 +51,8 @@ def test_lag_counts_records_that_are_not_accepted(
     assert group in [one["group"] for one in shown("lag", "-t", topic)]
 
 
-def test_a_group_that_does_not_exist_is_named(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_a_group_that_does_not_exist(
+    kafka: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["lag", "-g", "nobody-at-all", "-b", kafka.bootstrap]) == 1
     assert "group nobody-at-all: " in capsys.readouterr().err

@@ -46,7 +46,7 @@ def told() -> list[Entry]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_refuse_alike(
+def test_both_brokers_refuse_the_same_requests(
     name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
 ) -> None:
     with ThreadPoolExecutor(2) as pool:

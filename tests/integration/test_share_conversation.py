@@ -47,7 +47,7 @@ CODES = {
 
 Tested elsewhere: wrong leaders and coordinators (test_share_nodes), missing permissions (test_share_access). Not
 tested, because no request provokes them: COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE only last a moment,
-and KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE need a broken disk. The embedded broker returns them only for faults.
+and KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE need a broken disk. The embedded broker returns them for injected faults.
 """
 TRIES = 3
 """A busy real broker may need two steps for what it usually does in one, such as learning of a topic: then a script is

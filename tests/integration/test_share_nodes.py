@@ -32,7 +32,9 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_wrong_nodes_answer_alike(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+def test_the_wrong_nodes_of_both_clusters_answer_alike(
+    name: str, real: tuple[str, int], embedded: tuple[str, int]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
     assert found == expected

@@ -155,7 +155,7 @@ def test_lost_locks_raise(broker: Broker) -> None:
     assert backlog(broker, "lost") == list(range(10))
 
 
-def test_tokens_carry_the_options_and_nonsense_is_refused(broker: Broker) -> None:
+def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker) -> None:
     fill(broker, "token", records=1)
     given = {**options(broker, "token"), "includeHeaders": "true"}
     with lease(NO_SPARK, given, max_wait=20) as held:

@@ -29,7 +29,7 @@ def first_offset(shared: Connections) -> int:
     return shared.submit(log_offsets, shared.router, [place], EARLIEST).result(60)[place]
 
 
-def test_equal_settings_share_and_too_many_clusters_close_the_oldest() -> None:
+def test_equal_settings_share_connections_and_the_oldest_are_closed_at_a_limit() -> None:
     first = connections(settings("0"))
     assert connections(settings("0")) is first
     others = [connections(settings(str(number))) for number in range(1, 5)]

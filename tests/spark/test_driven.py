@@ -99,7 +99,7 @@ def test_a_drain_does_not_wait_for_records_accepted_before_a_crash(
         if (step, batch) == ("planned", 1):
             deadline = time.monotonic() + 30
             while query.lag() > 10:
-                assert time.monotonic() < deadline, "never accepted"
+                assert time.monotonic() < deadline, "the batch was never accepted"
             raise Crash
 
     query.at = crash

@@ -31,7 +31,7 @@ def test_names_in_any_case_and_names_of_sparks_kafka_source() -> None:
     assert options.max_wait == 0.02
 
 
-def test_security_as_spark_users_write_it() -> None:
+def test_security_options_of_kafka() -> None:
     options = parse(
         **{
             "kafka.security.protocol": "SASL_PLAINTEXT",

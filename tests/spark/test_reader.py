@@ -83,7 +83,7 @@ def test_nothing_to_read(broker: Broker) -> None:
     assert list(read_arrow(options(broker), [])) == []
 
 
-def test_batches_of_columns_are_large_and_many(broker: Broker) -> None:
+def test_records_are_combined_into_large_batches(broker: Broker) -> None:
     fill(broker, "large", 1, batches=30, size=1000)
     found = list(read_arrow(options(broker), ranges(broker, "large", (0, 500, 29_499))))
     assert [one.num_rows for one in found] == [10_500, 10_000, 8_500]
@@ -115,7 +115,7 @@ def test_leaders_move_and_connections_break_while_reading(broker: Broker) -> Non
     assert places(iter(found)) == expected(spans)
 
 
-def test_connections_outlive_a_task(broker: Broker) -> None:
+def test_later_tasks_reuse_connections(broker: Broker) -> None:
     fill(broker, "kept", 1, batches=1, size=5)
     wanted = ranges(broker, "kept", (0, 0, 4))
     assert len(rows(read_arrow(options(broker), wanted))) == 5

@@ -36,7 +36,7 @@ async def test_measured_a_record_limit_is_exact_even_within_a_larger_batch(
     if acquire == "records" and not queue.is_4_1:
         assert max(sizes) <= LIMIT
     else:
-        assert max(sizes) > LIMIT, "the producer's batches are larger"
+        assert max(sizes) > LIMIT, "the producer's batches must be larger than the limit"
 
 
 async def test_records_larger_than_the_first_fetch_size_are_delivered(fresh_queue: FreshQueue) -> None:
