@@ -44,7 +44,7 @@ assert response.ShareFetchResponse.decode(message.encode(1), 1) == message
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel that is built from it."""
+    """A folder with the sdist, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     run([sys.executable, "-m", "build", "--outdir", folder, ROOT])
     return folder

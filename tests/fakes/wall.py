@@ -12,7 +12,7 @@ _PATIENCE_S = 0.3
 
 
 class Wall:
-    """`with Wall() as wall`."""
+    """Use as a context manager: `with Wall() as wall`."""
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=0)

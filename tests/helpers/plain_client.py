@@ -46,7 +46,7 @@ class PlainClient:
     def _frame(self) -> memoryview:
         while True:
             chunk = self.connection.recv(65536)
-            assert chunk, "the broker closed the connection"
+            assert chunk, "the broker hung up"
             for frame in self._splitter.feed(chunk):
                 return frame
 

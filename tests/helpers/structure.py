@@ -25,7 +25,7 @@ def parse(text: str) -> Document:
 
 
 def versions(text: str) -> range:
-    """`2-5`, `3`, `1+` or `none`."""
+    """Parse a range of versions: `2-5`, `3`, `1+` or `none`."""
     if text == "none":
         return range(0)
     first, separator, last = text.partition("-")

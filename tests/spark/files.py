@@ -34,6 +34,6 @@ class FileSink:
 
     @property
     def written(self) -> list[Where]:
-        """In the order of micro-batches."""
+        """All rows, in the order of micro-batches."""
         files = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
         return [(row[0], row[1]) for path in files for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -78,7 +78,7 @@ class Storm:
         if done.returncode == -9:
             self.crashes[crash or ""] += 1
         else:
-            self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "in good order")
+            self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "ended normally")
         for path in (self.folder / "offsets").iterdir():
             self.logged_before.setdefault(path.name, crash or "none")
 
@@ -130,7 +130,7 @@ class Storm:
         assert len({*emitted, *self.others}) == total, "lost"
         assert len(emitted) == len(set(emitted)), "emitted twice"
         assert not list(self.folder.glob("another-*")), "a replay yielded other rows"
-        assert self.ended[-1] == "in good order", self.ended[-3:]
+        assert self.ended[-1] == "ended normally", self.ended[-3:]
 
 
 @pytest.mark.long

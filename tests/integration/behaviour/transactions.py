@@ -28,7 +28,7 @@ def write(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
 
 
 def produce_in_transactions(queue: WorkQueue) -> None:
-    """Committed, aborted, committed."""
+    """Produce three transactions: committed, aborted, committed."""
     producer = begin(queue, COMMITTED[:2])
     try:
         producer.commit_transaction()

@@ -33,7 +33,7 @@ def _coordinator(talk: Talk, kind: int, key: str) -> Address:
 
 
 def _others(talk: Talk, address: Address) -> list[Address]:
-    """All other nodes."""
+    """The addresses of all other nodes."""
     brokers = talk.quietly(MetadataRequest(topics=[])).brokers
     return [(each.host, each.port) for each in brokers if each.port != address[1]]
 

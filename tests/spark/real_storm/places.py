@@ -91,7 +91,7 @@ class Real:
 
 @contextmanager
 def place(where: str, settings: Mapping[str, str]) -> Iterator[Place]:
-    """`embedded`, or a release of Kafka."""
+    """Start the brokers. `where`: `embedded`, or a release of Kafka."""
     if where == "embedded":
         with Broker(nodes=NODES, settings=settings) as broker:
             yield Embedded(broker)
