@@ -1,6 +1,6 @@
 """Two groups in the same state: `kshare groups` changes one, Kafka's own tool the other.
 
-Both must print the same, and have the same result. Kafka's tool has no --to-offset.
+Both must print the same, and have the same result. Kafka's tool has no --to-offset, so that isn't compared.
 """
 
 from __future__ import annotations
