@@ -1,4 +1,4 @@
-"""What goes on while the user's code is away: for longer than locks last, interrupted, or until the program ends."""
+"""The synchronous consumer while user code runs: beyond the lock duration, when interrupted, and at exit."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def consume(broker: Broker, **options: Any) -> kshare.sync.ShareConsumer:
     return kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=["t"], **options)
 
 
-def test_locks_are_renewed_while_a_record_is_worked_on(broker: Broker) -> None:
-    """For as many lock durations as it takes: nothing but the background thread runs the loop meanwhile."""
+def test_locks_are_renewed_while_a_record_is_processed(broker: Broker) -> None:
+    """For several lock durations, in which only the background thread runs the loop."""
     broker.create_topic("t")
     broker.produce("t", [b"slow", b"next"])
     renewed = threading.Semaphore(0)
@@ -56,8 +56,8 @@ def test_locks_are_renewed_while_a_record_is_worked_on(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_it_works_in_code_of_another_event_loop(broker: Broker, backend: str) -> None:
-    """As in a notebook, whose thread runs one."""
+def test_it_works_inside_another_event_loop(broker: Broker, backend: str) -> None:
+    """As in a notebook, where the thread runs an event loop."""
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(50)])
 
@@ -102,10 +102,10 @@ class Interrupted(Exception):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfinished(
+def test_an_exception_thrown_into_the_thread_accepts_no_unfinished_record(
     broker: Broker,
 ) -> None:
-    """As libraries do that limit the time of a job. What was finished may come again."""
+    """As libraries do that limit the time of a job. Finished records may be redelivered."""
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(2000)])
     finished: set[bytes | None] = set()
@@ -131,20 +131,20 @@ def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfin
         assert ident is not None
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Interrupted))
         thread.join(DEADLINE_S / 3)
-        if thread.is_alive():  # asyncio has swallowed it
+        if thread.is_alive():  # asyncio has suppressed the exception
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Interrupted))
             thread.join(DEADLINE_S)
         assert not thread.is_alive()
     with consume(broker) as consumer:
         while len(finished) < 2000:
             batch = consumer.next_batch(timeout=DEADLINE_S)
-            assert batch is not None, "a record that nobody finished was accepted"
+            assert batch is not None, "a record was accepted that wasn't finished"
             finished |= {record.value for record in batch}
             batch.accept()
 
 
-def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(broker: Broker) -> None:
-    """As by a signal handler that raises. The loop is interrupted at its first line, then its second, and so on."""
+def test_an_interrupt_at_any_line_of_a_loop_accepts_only_returned_records(broker: Broker) -> None:
+    """As by a signal handler that raises. Each run of the loop is interrupted one line later than the previous run."""
     finished: set[bytes | None] = set()
     topics: list[str] = []
     was_interrupted = True
@@ -153,7 +153,7 @@ def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(
         broker.create_topic(topics[-1])
         broker.produce(topics[-1], [b"%d of %s" % (number, topics[-1].encode()) for number in range(3)])
         was_interrupted = finish_three_records(broker, topics[-1], finished, interrupt_at=len(topics))
-    assert len(topics) > 20, "a loop over three records has more lines than that"
+    assert len(topics) > 20, "a loop over three records runs more lines than that"
     with kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=topics) as consumer:
         while len(finished) < 3 * len(topics):
             batch = consumer.next_batch(timeout=DEADLINE_S / 2)
@@ -163,7 +163,7 @@ def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(
 
 
 def finish_three_records(broker: Broker, topic: str, finished: set[bytes | None], interrupt_at: int) -> bool:
-    """Returns whether the loop had as many lines to run, and was interrupted."""
+    """Returns whether the loop ran that many lines, and so was interrupted."""
     lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
