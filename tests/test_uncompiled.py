@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lengthy
 
 ROOT = Path(__file__).parents[1]
 COMPILED = (
-    "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or deep or megabytes"
+    "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or nested or megabytes"
 )
 
 
