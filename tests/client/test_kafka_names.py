@@ -99,7 +99,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
         ({"security.protocol": "SASL_SSL"}, 'needs a SASL mechanism: add sasl_mechanism="PLAIN"'),
         (
             {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
-            "SSL doesn't use SASL, yet sasl.mechanism is given: write SASL_SSL",
+            "SSL doesn't use SASL, but sasl.mechanism is given: write SASL_SSL",
         ),
         ({"security.protocol": "SSL", "tls": True}, "tls: tls is given twice"),
         ({"sasl.jaas.config": JAAS}, "sasl.jaas.config: only PlainLoginModule and Scram.* kinit"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -215,3 +216,89 @@ async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) ->
         if end == "closed":
             assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
             assert cluster.topics["t"].states == [AVAILABLE]
+
+
+def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> None:
+    """Two iterators of one consumer, in one thread: the records of a batch go to both."""
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(400)])
+    with consume(broker) as consumer:
+        loops = [iter(consumer), iter(consumer)]
+        values = [next(loops[number % 2]).value for number in range(300)]
+        assert values == [b"%d" % number for number in range(300)]
+        assert set(consumer.commit().values()) == {None}
+    # The last record of each loop isn't finished.
+    assert unaccepted(broker) == [b"%d" % number for number in range(298, 400)]
+
+
+def test_loop_inside_a_loop_accepts_what_both_have_finished(broker: Broker) -> None:
+    broker.create_topic("t")
+    values = [b"%d" % number for number in range(400)]
+    broker.produce("t", values)
+    finished: set[bytes | None] = set()
+    with consume(broker) as consumer:
+        for number, outer in enumerate(consumer):
+            for position, inner in zip(range(3), consumer, strict=False):
+                if position < 2:  # the third is left in the middle
+                    finished.add(inner.value)
+            if number == 49:
+                break
+            finished.add(outer.value)
+    assert len(finished) > 100
+    assert set(unaccepted(broker)) == set(values) - finished
+
+
+def unaccepted(broker: Broker) -> list[bytes | None]:
+    """What a new consumer of the group gets, in order."""
+    found: list[tuple[int, bytes | None]] = []
+    with consume(broker) as consumer:
+        batch = consumer.next_batch(timeout=DEADLINE_S)
+        while batch is not None:
+            found += [(record.offset, record.value) for record in batch]
+            batch.accept()
+            batch = consumer.next_batch(timeout=1.0)
+    return [value for _, value in sorted(found)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.parametrize("acknowledgement", ["implicit", "explicit"])
+def test_forked_process_gets_no_records_of_its_parent(broker: Broker, acknowledgement: str) -> None:
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(100)])
+    program = [sys.executable, "-W", "error", "-c", FORKED, broker.bootstrap, acknowledgement]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    child, parent = done.stdout.splitlines()
+    assert "acquired by the process that this one was forked from" in child
+    assert "was opened before this process was forked off" in child
+    assert parent == "100 records, {None}"
+
+
+FORKED = """
+import os, sys
+from kshare import sync
+from kshare.errors import KshareError
+consumer = sync.ShareConsumer(sys.argv[1], group="g", topics=["t"], acknowledgement=sys.argv[2])
+with consumer:
+    seen = 0
+    for record in consumer:
+        seen += 1
+        if seen == 10:
+            child = os.fork()
+            if not child:
+                errors = []
+                for step in (record.accept, lambda: [None for _ in consumer], consumer.commit):
+                    try:
+                        step()
+                    except KshareError as error:
+                        errors.append(str(error))
+                assert len(errors) == 3
+                print(errors, flush=True)
+                sys.exit()
+            assert os.waitpid(child, 0)[1] == 0
+        if sys.argv[2] == "explicit" or seen == 100:
+            record.accept()
+        if seen == 100:
+            break
+    print(f"{seen} records, {set(consumer.commit().values())}")
+"""

@@ -217,7 +217,7 @@ def test_cluster_address_comes_from_a_properties_file(
     )
     file.write_text("group.id=orders\n")
     done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
-    assert "group.id is for consumers" in done.err
+    assert "group.id is an option of consumers" in done.err
     assert "no cluster given: use --bootstrap-server" in run("groups", "list").err
 
 
