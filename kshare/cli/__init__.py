@@ -18,6 +18,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # don't fail on characters that can't be encoded
+    if sys.stdout is None:
+        sys.exit("kshare: standard output is closed: redirect it to a file, or to /dev/null")
     try:
         code = _run()
         sys.stdout.flush()

@@ -20,6 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
@@ -44,6 +45,8 @@ log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
+_ATTEMPTS = 100
+"""More signals than arrive while a consumer begins to close."""
 _LOOK_S = 0.001
 """The minimum time to wait for records: enough to take those that are available."""
 
@@ -68,8 +71,8 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._closing = threading.RLock()
         """Held by the thread that closes; others wait for it. Reentrant for signal handlers of that thread."""
         self._is_closed = False
-        self._iterating: tuple[threading.Thread, object] | None = None
-        """The thread that is inside a loop, and an object for that loop."""
+        self._iterating: dict[object, threading.Thread] = {}
+        """The loops that haven't ended, and their thread."""
         self._handed: ShareBatch | None = None
         self._left: deque[ShareRecord | ShareBatch] = deque()
         """What loops had in hand when they were left. Any thread may add to it, as the garbage collector runs."""
@@ -92,9 +95,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         try:
             self._open()
         except BaseException:
-            decisions, self._decisions = self._decisions, None
+            decisions = self._decisions
             if decisions is not None:
-                self._close(decisions)
+                _finish(partial(self._close, decisions))
             raise
         return self
 
@@ -104,7 +107,8 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._handed, self._walk, self._ahead = None, None, 0
         self._left.clear()
         self._loops.clear()
-        self._is_closed, self._iterating = False, None
+        self._is_closed = False
+        self._iterating.clear()
         self._turn = asyncio.Lock()
         self._decisions.loop.run(self._consumer.__aenter__)
 
@@ -131,21 +135,22 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._require_other_thread("close()", decisions)
         with self._closing:
             if not self._is_closed:
-                self._is_closed = True
-                try:
-                    self._close(decisions)
-                finally:
-                    self._decisions = None
+                self._close(decisions)
 
     def _close(self, decisions: DecisionQueue) -> None:
+        """As with the async consumer, an interrupt doesn't end this: it takes effect when the group has been left."""
+
         async def close() -> None:
             decisions.close()
             await self._consumer.close()
 
-        try:
-            _finish(lambda: decisions.loop.run(close))
-        finally:
-            decisions.loop.close()
+        with SignalsPutOff(lambda: None):
+            self._is_closed = True
+            try:
+                decisions.loop.run(close)
+            finally:
+                decisions.loop.close()
+                self._decisions = None
 
     @property
     def config(self) -> ConsumerConfig:
@@ -197,12 +202,12 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _turn_to_iterate(self) -> Iterator[None]:
         """For the duration of a loop, until it ends or is left."""
         self._require_turn()
-        loop = self._iterating = threading.current_thread(), object()
+        loop = object()
+        self._iterating[loop] = threading.current_thread()
         try:
             yield
         finally:
-            if self._iterating is loop:
-                self._iterating = None
+            self._iterating.pop(loop, None)
 
     @contextmanager
     def _sharing_a_batch(self) -> Iterator[None]:
@@ -224,8 +229,9 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _require_turn(self) -> None:
         """Raise if another thread iterates: its records would be released or accepted by this one."""
-        other = self._iterating[0] if self._iterating else threading.current_thread()
-        if other is not threading.current_thread() and other.is_alive():
+        for other in list(self._iterating.values()):
+            if other is threading.current_thread() or not other.is_alive():
+                continue
             raise KshareError(
                 f"thread {other.name!r} iterates over this consumer, and only one at a time may: give each thread a "
                 "consumer of its own, or let one iterate and hand records to the others"
@@ -333,7 +339,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         if timeout is not None and (not isinstance(timeout, int | float) or not timeout >= 0):
             raise ConfigError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
         self._require_turn()
-        if self._iterating is None:
+        if not self._iterating:
             self._give_back()
         return cast("TypedBatch[RecordT_co] | None", self._next_batch_within(timeout))
 
@@ -345,6 +351,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
         """Return the batch that an interrupted call had fetched already, or wait for one."""
         self._require_turn()
+        self._require_other_thread("this call", self._opened())
         if self._handed is None:
             self._run(lambda: self._fetch(timeout))
         batch, self._handed = self._handed, None
@@ -434,12 +441,17 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
         def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...
 
 
-def _finish(function: Callable[[], object]) -> None:
-    """If a signal handler raises meanwhile, as that of Ctrl-C does, finish first. A second one is raised at once."""
-    try:
-        function()
-    except (KshareError, LoopClosed):
-        raise
-    except BaseException:
-        function()
-        raise
+def _finish(close: Callable[[], None]) -> None:
+    """Call it again if a signal handler raised before it began, as that of Ctrl-C does. Raises that at the end."""
+    interruption: BaseException | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            close()
+        except KshareError:
+            raise
+        except BaseException as error:
+            interruption = error
+        else:
+            break
+    if interruption is not None:
+        raise interruption

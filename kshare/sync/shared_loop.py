@@ -109,12 +109,8 @@ class SharedLoop:
         call = _Call(function, self)
         try:
             while not call.is_done:
-                if self._is_over:
-                    raise LoopClosed
-                may_run = not _is_in_async_code()
-                if may_run and self._drive(call):
-                    continue
-                self._wait(call, may_run=may_run)
+                with SignalsPutOff(self._on_signal) as signals:
+                    self._run_until(call, lambda: call.is_done or signals.has_noted)
             return call.result()
         except BaseException:
             call.give_up()
@@ -169,21 +165,35 @@ class SharedLoop:
 
     # --- running
 
-    def _drive(self, call: _Call[Any]) -> bool:
-        """Run the loop until the call is done, or a signal arrives. Returns False if another thread runs it."""
-        with SignalsPutOff(self._interrupt) as signals:
-            try:
-                is_ours = self._take()
-                if is_ours:
-                    self._driven = call
-                    self._loop.call_soon(self._user.on_run, context=self._context)
-                    call.start()
-                    while not (call.is_done or signals.has_noted or self._is_over):
-                        self._loop.run_forever()
-                        self._raise_error()
-            finally:
-                self._free()
+    def _run_until(self, call: _Call[Any], is_enough: Callable[[], bool]) -> None:
+        """Run the loop, or wait while another thread runs it."""
+        while not is_enough():
+            if self._is_over:
+                raise LoopClosed
+            may_run = not _is_in_async_code()
+            if not (may_run and self._drive(call, is_enough)):
+                self._wait(call, is_enough, may_run=may_run)
+
+    def _drive(self, call: _Call[Any], is_enough: Callable[[], bool]) -> bool:
+        """Run the loop. Returns False if another thread runs it."""
+        try:
+            is_ours = self._take()
+            if is_ours:
+                self._driven = call
+                self._loop.call_soon(self._user.on_run, context=self._context)
+                call.start()
+                while not (is_enough() or self._is_over):
+                    self._loop.run_forever()
+                    self._raise_error()
+        finally:
+            self._free()
         return is_ours
+
+    def _on_signal(self) -> None:
+        """Called in the main thread, whatever it is doing in `run`."""
+        self._interrupt()
+        with self._mutex:
+            self._changed.notify_all()
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Asyncio only logs exceptions of callbacks. One that was thrown into the caller's thread is raised there."""
@@ -222,37 +232,37 @@ class SharedLoop:
                 if self._is_asleep or self._waiting or self._is_over:
                     self._changed.notify_all()
 
-    def _wait(self, call: _Call[Any], *, may_run: bool) -> None:
-        """Wait until the call is done, or the loop is free."""
+    def _wait(self, call: _Call[Any], is_enough: Callable[[], bool], *, may_run: bool) -> None:
+        """Wait while another thread runs the loop."""
         with self._mutex:
             self._waiting += 1
             try:
                 if not may_run:
-                    self._rely_on_others(call)
+                    self._rely_on_others(call, is_enough)
                 elif self.runner == self._background.ident:
-                    self._want()
+                    self._want(is_enough)
                 else:
                     call.start_elsewhere()
-                    while self.runner and not (call.is_done or self._is_over):
+                    while self.runner and not (is_enough() or self._is_over):
                         self._changed.wait()
             finally:
                 self._waiting -= 1
 
-    def _want(self) -> None:
+    def _want(self, is_enough: Callable[[], bool]) -> None:
         self._wanting += 1
         try:
             self._interrupt()
-            while self.runner == self._background.ident:
+            while self.runner == self._background.ident and not is_enough():
                 self._changed.wait()
         finally:
             self._wanting -= 1
 
-    def _rely_on_others(self, call: _Call[Any]) -> None:
+    def _rely_on_others(self, call: _Call[Any], is_enough: Callable[[], bool]) -> None:
         self._relying += 1
         try:
             call.start_elsewhere()
             self._changed.notify_all()
-            while not (call.is_done or self._is_over):
+            while not (is_enough() or self._is_over):
                 self._changed.wait()
         finally:
             self._relying -= 1
@@ -385,11 +395,12 @@ def _is_in_async_code() -> bool:
         pass
     else:
         return True
-    trio = sys.modules.get("trio")
-    if trio is None:
+    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    current_task = getattr(lowlevel, "current_task", None)
+    if current_task is None:  # not imported, or another thread is importing it
         return False
     try:
-        trio.lowlevel.current_task()
+        current_task()
     except RuntimeError:
         return False
     return True

@@ -20,7 +20,8 @@ _NUMBERS = sorted(int(number) for number in signal.valid_signals())
 class SignalsPutOff:
     """Inside it, `on_signal` is called instead of the handlers. They are called at its end, and may raise there.
 
-    In any other thread it does nothing: Python calls signal handlers in the main thread alone.
+    In any other thread it does nothing: Python calls signal handlers in the main thread alone. Nor does it inside
+    another one: the handlers are called at the end of the outer one.
     """
 
     __slots__ = ("_handlers", "_noted", "_on_signal", "is_active")
@@ -62,8 +63,10 @@ class SignalsPutOff:
         self._on_signal()
 
     def _replace(self, number: int, handler: Any) -> None:
-        if isinstance(handler, _Handler):  # left behind when a handler raised at the end
-            handler.put_off = self
+        if isinstance(handler, _Handler):
+            if handler.put_off.is_active:
+                return
+            handler.put_off = self  # it was left behind when a handler raised at the end
         else:
             handler = _Handler(handler, self)
             try:

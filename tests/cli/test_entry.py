@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
@@ -141,3 +142,12 @@ def test_completion_in_bash(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "--to-earliest\n", "")
+
+
+def test_closed_standard_output_is_named_in_the_error() -> None:
+    command = f"exec {sys.executable} -m kshare decode --list >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "kshare: standard output is closed: redirect it to a file, or to /dev/null\n",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -285,6 +286,20 @@ async def test_nothing_is_left_when_opening_is_cancelled() -> None:
                 await source.close()
             assert source._background is None or source._background.is_over
         await until(lambda: cluster.open_connections == 0)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_opening_ends_when_its_task_and_the_background_task_are_cancelled() -> None:
+    """As programs do that shut down, here before the consumer's own task has begun."""
+    async with TinyCluster("t").running() as cluster:
+        opening = asyncio.create_task(consumer(cluster, "t").__aenter__())
+        await asyncio.sleep(0)
+        (background,) = (task for task in asyncio.all_tasks() if task.get_name() == "kshare consumer")
+        background.cancel()
+        opening.cancel()
+        done, _ = await asyncio.wait([opening], timeout=DEADLINE_S)
+        assert done == {opening}
+        assert opening.cancelled()
 
 
 async def test_opening_ends_when_the_consumer_is_closed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

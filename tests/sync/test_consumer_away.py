@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,8 +15,10 @@ from typing import Any
 import anyio
 import pytest
 
+import kshare
 import kshare.sync
 from kshare.engine.events import Event, LeaseRenewed
+from kshare.errors import KshareError
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
 from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
@@ -302,3 +305,98 @@ with consumer:
             break
     print(f"{seen} records, {set(consumer.commit().values())}")
 """
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_rest_of_a_batch_that_a_loop_left_is_handed_to_the_next_caller(
+    broker: Broker, is_large: bool
+) -> None:
+    """A large batch is handed out in several stretches."""
+    count = 2000 if is_large else 20
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(count)])
+    seen: list[bytes | None] = []
+    with consume(broker, max_records=count, acquire="batches") as consumer:
+        for _, record in zip(range(count // 2), consumer, strict=False):
+            seen.append(record.value)
+            record.accept()
+        while len(seen) < count:
+            batch = consumer.next_batch(timeout=DEADLINE_S)
+            assert batch is not None
+            assert batch.delivery_count == 1
+            seen += [record.value for record in batch]
+            batch.accept()
+    assert seen == [b"%d" % number for number in range(count)]
+
+
+def test_rest_of_a_batch_that_nobody_asks_for_is_released(broker: Broker) -> None:
+    """When its lock would be renewed for the second time."""
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(20)])
+    with consume(broker) as consumer, consume(broker) as other:
+        for record in consumer:
+            record.accept()
+            break
+        count = 1
+        while count == 1:
+            batch = other.next_batch(timeout=DEADLINE_S)
+            assert batch is not None, "it is renewed all the time"
+            count = batch.delivery_count
+
+
+def test_second_thread_gets_an_error_while_an_outer_loop_goes_on(broker: Broker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(20)])
+    errors: list[KshareError] = []
+
+    def iterate(consumer: kshare.sync.ShareConsumer) -> None:
+        try:
+            next(iter(consumer))
+        except KshareError as error:
+            errors.append(error)
+
+    with consume(broker) as consumer:
+        for _ in consumer:
+            for _ in consumer:
+                break
+            thread = threading.Thread(target=iterate, args=(consumer,))
+            thread.start()
+            thread.join(DEADLINE_S)
+            break
+    assert "only one" in str(errors[0])
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers on this system")
+def test_group_is_left_however_often_closing_is_interrupted(broker: Broker) -> None:
+    broker.create_topic("t")
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    with consume(broker):
+        pass
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for round_ in range(10):
+            try:
+                with consume(broker):
+                    signal.setitimer(signal.ITIMER_REAL, 0.0001 + 0.0005 * round_, 0.001)
+            except Interrupted:
+                pass
+            while True:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    break
+                except Interrupted:
+                    pass
+            assert members(broker) == 0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def members(broker: Broker) -> int:
+    async def count() -> int:
+        async with kshare.AdminClient(broker.bootstrap) as admin:
+            return len((await admin.describe_share_group("g")).members)
+
+    return anyio.run(count)

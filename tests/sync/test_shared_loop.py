@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, ModuleType
 
 import anyio
 import pytest
@@ -268,3 +269,25 @@ def test_an_exception_thrown_into_a_callback_is_raised_to_the_caller(loop: Share
     with pytest.raises(LookupError, match="thrown"):
         loop.run(where)
     assert loop.run(where)
+
+
+def test_signals_that_arrive_a_thousand_times_are_handled_once(loop: SharedLoop) -> None:
+    """While a callback blocks the loop, for example."""
+    called: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: called.append(number))
+
+    def block() -> None:
+        for _ in range(2000):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            sum(range(100))
+
+    try:
+        assert loop.take_turn(block)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert called == [signal.SIGUSR1]
+
+
+def test_it_runs_while_another_thread_imports_trio(loop: SharedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio", ModuleType("trio"))
+    assert loop.run(where) is threading.current_thread()
