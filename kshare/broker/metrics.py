@@ -43,10 +43,10 @@ class TimedMetric:
     def metrics(self) -> tuple[BrokerMetric, ...]:
         return self.count, self.total, self.longest
 
-    def metric_values(self, taken: Durations) -> Iterator[MetricValue]:
-        yield MetricValue(self.count, taken.count)
-        yield MetricValue(self.total, taken.total)
-        yield MetricValue(self.longest, taken.longest)
+    def metric_values(self, durations: Durations) -> Iterator[MetricValue]:
+        yield MetricValue(self.count, durations.count)
+        yield MetricValue(self.total, durations.total)
+        yield MetricValue(self.longest, durations.longest)
 
 
 REQUESTS = BrokerMetric("requests_total", "Requests received, by API and node.", True)
