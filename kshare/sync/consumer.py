@@ -60,11 +60,11 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._is_cut = False
         self._iterating: tuple[threading.Thread, object] | None = None
         """The thread that is inside a loop, and an object for that loop."""
-        self._handed: ShareBatch | None = None
+        self._fetched: ShareBatch | None = None
         self._current: Passage | ShareBatch | None = None
-        self._turn = asyncio.Lock()
-        self._walk: Iterator[ShareRecord] = iter(())
-        self._ahead = 0
+        self._fetch_lock = asyncio.Lock()
+        self._records: Iterator[ShareRecord] = iter(())
+        self._remaining = 0
         """How many records the current batch may still have."""
         self._burst_size = 1
         """How many records may be handed out before the event loop has to run again."""
@@ -79,9 +79,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         except BaseException:
             decisions.loop.close()
             raise
-        self._handed, self._current, self._walk = None, None, iter(())
+        self._fetched, self._current, self._records = None, None, iter(())
         self._is_closed, self._iterating = False, None
-        self._turn = asyncio.Lock()
+        self._fetch_lock = asyncio.Lock()
         self._decisions = decisions
         return self
 
@@ -133,34 +133,34 @@ class BlockingConsumer(Generic[RecordT_co]):
         """Iterate over the records. A new loop continues after the record at which the last one was left."""
         self._require_turn()
         self._give_back()
-        records = self._accepting() if self.config.is_implicit else self._walking()
+        records = self._accepting() if self.config.is_implicit else self._iterate()
         return cast("Iterator[RecordT_co]", records)
 
-    def _walking(self) -> Iterator[ShareRecord]:
+    def _iterate(self) -> Iterator[ShareRecord]:
         with self._turn_to_iterate():
             while True:
-                yield from self._next_stretch()
-                self._go_on()
+                yield from self._next_records()
+                self._advance()
 
-    def _next_stretch(self) -> Iterator[ShareRecord]:
+    def _next_records(self) -> Iterator[ShareRecord]:
         """The next records of the current batch, as many as may be handed out without running the event loop."""
-        self._is_cut = self._burst_size < self._ahead
+        self._is_cut = self._burst_size < self._remaining
         if not self._is_cut:
-            return self._walk
-        self._ahead -= self._burst_size
-        return islice(self._walk, self._burst_size)
+            return self._records
+        self._remaining -= self._burst_size
+        return islice(self._records, self._burst_size)
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Let the event loop run, and get the next batch if this one has no more records."""
         if self._is_cut:
             decisions = self._opened()
-            if not decisions.loop.take_turn(self._look_around):
+            if not decisions.loop.take_turn(self._on_loop_turn):
                 decisions.schedule()
         else:
             batch = self._next_batch()
-            self._walk, self._ahead = iter(batch), len(batch)
+            self._records, self._remaining = iter(batch), len(batch)
 
-    def _look_around(self) -> None:
+    def _on_loop_turn(self) -> None:
         """In the event loop."""
         self._opened().clear()
         self._burst_size = self._source.burst_size()
@@ -193,7 +193,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                     progress = None
                 is_away = False
                 try:
-                    for record in self._next_stretch():
+                    for record in self._next_records():
                         is_away = (
                             True  # first: an interrupt from here on must not accept what the user hasn't seen
                         )
@@ -205,7 +205,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                 finally:
                     if progress is not None and not is_away:
                         progress.come_back()
-                self._go_on()
+                self._advance()
                 if not self._is_cut:
                     progress = None
 
@@ -225,15 +225,15 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _give_back(self) -> None:
         """Release what the previous loop had in hand: it won't continue."""
-        left, self._current = self._current, None
-        if left is None or not self.config.is_implicit:
+        current, self._current = self._current, None
+        if current is None or not self.config.is_implicit:
             return
         decisions = self._opened()
         decisions.end()
-        if isinstance(left, ShareBatch):
-            settle_held(left, RELEASE)
-        elif left.at is not None:
-            decisions.settle_if_held(left.lease, left.at.offset, RELEASE)
+        if isinstance(current, ShareBatch):
+            settle_held(current, RELEASE)
+        elif current.at is not None:
+            decisions.settle_if_held(current.lease, current.at.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -288,26 +288,26 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
         """Return the batch that an interrupted call had fetched already, or wait for one."""
         self._require_turn()
-        if self._handed is None:
+        if self._fetched is None:
             self._run(lambda: self._fetch(timeout))
-        batch, self._handed = self._handed, None
+        batch, self._fetched = self._fetched, None
         return batch
 
     async def _fetch(self, timeout: float | None) -> None:
         """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
-            async with self._turn:
-                if self._handed is None:
+            async with self._fetch_lock:
+                if self._fetched is None:
                     assert self._decisions is not None, "only an open consumer fetches"
                     batch = await self._source.next_batch()
                     settle_through(batch, self._decisions)
                     self._burst_size = self._source.burst_size()
-                    self._handed = batch
+                    self._fetched = batch
 
-    def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
+    def _require_other_thread(self, caller: str, decisions: DecisionQueue) -> None:
         if decisions.loop.is_run_here:
             raise KshareError(
-                f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
+                f"{caller} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
             )
 
     def _call(self, function: Callable[[], None]) -> None:

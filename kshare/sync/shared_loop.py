@@ -58,8 +58,8 @@ class LoopUser(Protocol):
 class SharedLoop:
     """Runs the loop, and notifies its listener."""
 
-    def __init__(self, user: LoopUser) -> None:
-        self._user = user
+    def __init__(self, listener: LoopUser) -> None:
+        self._listener = listener
         self._loop = asyncio.SelectorEventLoop()
         self._loop.set_exception_handler(self._on_error)
         self._pid = os.getpid()
@@ -71,11 +71,11 @@ class SharedLoop:
         """The id of the thread that runs the loop; 0 if none does."""
         self._runs = 0
         """How many times a thread has started to run the loop."""
-        self._driven: _Call[Any] | None = None
+        self._current_call: _Call[Any] | None = None
         """The call that the runner waits for."""
-        self._wanting = 0
+        self._waiting_threads = 0
         """The number of threads that wait for the background thread to leave the loop."""
-        self._relying = 0
+        self._dependent_threads = 0
         """The number of threads whose calls must be run by another thread."""
         self._waiting = 0
         """The number of threads that wait while another one runs the loop."""
@@ -152,7 +152,7 @@ class SharedLoop:
         if self.is_foreign:
             return
         try:
-            self.run(self._wind_up)
+            self.run(self._cancel_tasks)
         finally:
             with self._mutex:
                 self._is_over = True
@@ -175,8 +175,8 @@ class SharedLoop:
             try:
                 is_ours = self._take()
                 if is_ours:
-                    self._driven = call
-                    self._loop.call_soon(self._user.on_run, context=self._context)
+                    self._current_call = call
+                    self._loop.call_soon(self._listener.on_run, context=self._context)
                     call.start()
                     while not (call.is_done or signals.has_noted or self._is_over):
                         self._loop.run_forever()
@@ -208,11 +208,11 @@ class SharedLoop:
 
     def _begin_run(self) -> None:
         self.runner = get_ident()
-        self._user.on_taken()
+        self._listener.on_taken()
 
     def _end_run(self) -> None:
-        self._user.on_free()
-        self.runner, self._driven = 0, None
+        self._listener.on_free()
+        self.runner, self._current_call = 0, None
 
     def _free(self) -> None:
         """Unless another thread has taken it."""
@@ -228,9 +228,9 @@ class SharedLoop:
             self._waiting += 1
             try:
                 if not may_run:
-                    self._rely_on_others(call)
+                    self._wait_for_other_threads(call)
                 elif self.runner == self._background.ident:
-                    self._want()
+                    self._wait_for_background()
                 else:
                     call.start_elsewhere()
                     while self.runner and not (call.is_done or self._is_over):
@@ -238,24 +238,24 @@ class SharedLoop:
             finally:
                 self._waiting -= 1
 
-    def _want(self) -> None:
-        self._wanting += 1
+    def _wait_for_background(self) -> None:
+        self._waiting_threads += 1
         try:
             self._interrupt()
             while self.runner == self._background.ident:
                 self._changed.wait()
         finally:
-            self._wanting -= 1
+            self._waiting_threads -= 1
 
-    def _rely_on_others(self, call: _Call[Any]) -> None:
-        self._relying += 1
+    def _wait_for_other_threads(self, call: _Call[Any]) -> None:
+        self._dependent_threads += 1
         try:
             call.start_elsewhere()
             self._changed.notify_all()
             while not (call.is_done or self._is_over):
                 self._changed.wait()
         finally:
-            self._relying -= 1
+            self._dependent_threads -= 1
 
     def _interrupt(self) -> None:
         """Make the runner check whether to continue. May be called from any thread and from signal handlers."""
@@ -263,7 +263,7 @@ class SharedLoop:
 
     def _on_done(self, call: _Call[Any]) -> None:
         """Called in the loop."""
-        if self._driven is call:
+        if self._current_call is call:
             self._loop.stop()
         elif self._waiting:
             with self._mutex:
@@ -276,9 +276,9 @@ class SharedLoop:
         with self._mutex:
             while not self._is_over:
                 looks = looks + 1 if self._runs == runs else 0
-                is_due = self._relying or self._runs == runs
+                is_due = self._dependent_threads or self._runs == runs
                 runs = self._runs
-                if self.runner == 0 and not self._wanting and is_due:
+                if self.runner == 0 and not self._waiting_threads and is_due:
                     self._begin_run()
                     self._mutex.release()
                     try:
@@ -297,7 +297,7 @@ class SharedLoop:
 
         def verify() -> None:
             nonlocal timer
-            self._user.on_run()
+            self._listener.on_run()
             timer = self._loop.call_later(AWAY_S, verify)
 
         first = self._loop.call_soon(verify, context=self._context)
@@ -315,7 +315,7 @@ class SharedLoop:
     def create_task(self, coroutine: Coroutine[Any, Any, ReturnT]) -> asyncio.Task[ReturnT]:
         return self._loop.create_task(coroutine, context=self._context.copy())
 
-    async def _wind_up(self) -> None:
+    async def _cancel_tasks(self) -> None:
         """Cancel tasks that interrupted calls may have left."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
