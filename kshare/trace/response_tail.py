@@ -25,12 +25,12 @@ _PADDING_TAGS = (100, 200, 20_000)
 
 def has_no_addresses(tail: bytes, version: int) -> bool:
     """Whether the end alone shows that there are no addresses, as it nearly always does. False if unknown."""
-    ending = _usual_ending(version)
+    ending = _ending_without_addresses(version)
     return bool(ending) and tail.endswith(ending)
 
 
 @lru_cache(maxsize=16)
-def _usual_ending(version: int) -> bytes:
+def _ending_without_addresses(version: int) -> bytes:
     """How a response without addresses ends: no elements, fields at their defaults and no tags.
 
     Empty if by the schema a response with addresses could end in the same way. Not excluded is a tag that the schema

@@ -38,7 +38,7 @@ def test_they_hold_what_a_dictionary_holds(
 
 
 def test_neighbours_that_are_equal_become_one_and_the_lowest_are_forgotten_first() -> None:
-    ranges: Ranges[str] = Ranges(most=2)
+    ranges: Ranges[str] = Ranges(max_pieces=2)
     ranges.put(0, 4, "a")
     ranges.put(5, 9, "a")
     assert [(one.first, one.last) for one in ranges] == [(0, 9)]
