@@ -106,14 +106,14 @@ class Broker:
         """Stop the broker and close all connections. Raises errors that happened inside the broker, if any."""
         atexit.unregister(self.stop)
         if self._server_context is not None and self._portal_context is not None:
-            life, portal, self._server_context, self._portal_context = (
+            server_context, portal_context, self._server_context, self._portal_context = (
                 self._server_context,
                 self._portal_context,
                 None,
                 None,
             )
-            life.__exit__(None, None, None)
-            portal.__exit__(None, None, None)
+            server_context.__exit__(None, None, None)
+            portal_context.__exit__(None, None, None)
         if self._folder is not None:
             self._folder.close()
             self._folder = None

@@ -65,7 +65,7 @@ class SharePartitionLeader:
         self.group = group
         self.partition = partition
         self.available = WakeOne()
-        """Fires for one waiting fetch after the other if there are records, and for all on `on_drop`."""
+        """Fires for one waiting fetch after the other if there are records, and for all on `give_up`."""
         self._parts = parts
         self._on_drop = on_drop
         self._leader_epoch = partition.leader_epoch
@@ -179,7 +179,7 @@ class SharePartitionLeader:
         """Archive the batches of aborted transactions, and return the other acquired records."""
         log = self.partition.log
         aborted = log.aborted_between(batches[0].base_offset, batches[-1].last_offset + 1)
-        gone = [
+        archived = [
             (batch.base_offset, batch.last_offset)
             for batch in batches
             if batch.is_transactional
@@ -190,11 +190,11 @@ class SharePartitionLeader:
                 for each in aborted
             )
         ]
-        if not gone:
+        if not archived:
             return acquired
         held = [
             (max(first, each.first), min(last, each.last))
-            for first, last in gone
+            for first, last in archived
             for each in acquired
             if first <= each.last and last >= each.first
         ]
@@ -251,12 +251,12 @@ class SharePartitionLeader:
 
     def _write(self, change: Change) -> None:
         window, rows = self.shared.window, change.batches
-        newly = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
+        newly_settled = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
         update = StateUpdate(
             self.state_epoch,
             self._leader_epoch,
             window.start,
-            window.settled_count() + newly,
+            window.settled_count() + newly_settled,
             tuple(StateBatch(row.first, row.last, row.state, row.count) for row in rows),
         )
         try:
