@@ -75,13 +75,13 @@ class LogReader:
         """
 
         async def step(deadline: float) -> FetchedBatches:
-            soon = min(deadline, anyio.current_time() + self._attempt_timeout_s)
+            attempt_deadline = min(deadline, anyio.current_time() + self._attempt_timeout_s)
             leader = self._leaders.get(where)
             if leader is None:
-                leader = await self._find_leader(where, soon)
+                leader = await self._find_leader(where, attempt_deadline)
             try:
                 answer = await self._router.ask(
-                    leader, self._request(where, offset, max_bytes), self._errors_of, soon
+                    leader, self._request(where, offset, max_bytes), self._errors_of, attempt_deadline
                 )
             except (ConnectionLost, RequestTimedOut):
                 self._leaders.pop(where, None)
@@ -91,7 +91,7 @@ class LogReader:
                 if error.code not in _DISOWNED:
                     raise
                 # A new leader may not know the topic yet. Metadata tells whether it was deleted.
-                await self._find_leader(where, soon)
+                await self._find_leader(where, attempt_deadline)
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
             return self._read(answer)
 

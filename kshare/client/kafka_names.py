@@ -37,8 +37,8 @@ def parse_option(
 
 def dotted(name: str) -> str | None:
     """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka doesn't have the option."""
-    spelled = name.replace("_", ".")
-    return spelled if spelled in KAFKA_NAMES or spelled in NOT_OURS else None
+    dotted_name = name.replace("_", ".")
+    return dotted_name if dotted_name in KAFKA_NAMES or dotted_name in NOT_OURS else None
 
 
 def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[str, Any]:

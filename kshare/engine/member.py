@@ -199,15 +199,15 @@ class GroupMember:
 
     async def _heartbeat(self) -> float | None:
         membership = self._membership
-        looking = membership.find_coordinator(anyio.current_time())
-        if looking:
+        lookup = membership.find_coordinator(anyio.current_time())
+        if lookup:
             try:
-                answer = await self._ask(None, looking)
+                answer = await self._ask(None, lookup)
             except _NO_ANSWER as error:
                 self._on_no_answer("looking for the coordinator failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
-            self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
+            self._on_events(membership.on_coordinator(lookup, answer, anyio.current_time()))
             found = membership.coordinator
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})

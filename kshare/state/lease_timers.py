@@ -127,10 +127,10 @@ class LeaseTimers:
 
     def due(self, now: float) -> Due:
         due = Due()
-        looked_at = [timer for timer in self._timers.values() if timer.next_check <= now]
+        due_timers = [timer for timer in self._timers.values() if timer.next_check <= now]
         # Lost for other reasons than time, such as redelivery to ourselves: nothing to wake up for any more.
-        self.remove(timer.lease for timer in looked_at if timer.lease.is_done)
-        for timer in looked_at:
+        self.remove(timer.lease for timer in due_timers if timer.lease.is_done)
+        for timer in due_timers:
             if timer.lease.deadline > now:
                 self._decide(timer, now, due)
         return due

@@ -65,18 +65,18 @@ def encode_in_length(answer: Message, version: int, frame: memoryview, length: i
     If the result is too short, it is padded with an unknown tag. If it is too long, racks are left out, and then
     addresses, which clients then get from metadata. None if nothing helps.
     """
-    fitting = _padded(answer, version, frame, length)
-    if fitting is None:
+    padded = _padded(answer, version, frame, length)
+    if padded is None:
         for place in address_structs(answer):
             if hasattr(place, "rack"):
                 place.rack = None
-        fitting = _padded(answer, version, frame, length)
-    if fitting is None:
+        padded = _padded(answer, version, frame, length)
+    if padded is None:
         cls: Any = type(answer)
         for spec in address_fields(cls):
             setattr(answer, spec.attribute, getattr(cls(), spec.attribute))
-        fitting = _padded(answer, version, frame, length)
-    return fitting
+        padded = _padded(answer, version, frame, length)
+    return padded
 
 
 def _padded(answer: Any, version: int, frame: memoryview, length: int) -> bytes | None:

@@ -119,10 +119,11 @@ class UnknownType(LinterRule):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for ack in event.share.acknowledged:
-            strange = sorted(set(ack.types) - TYPE_NAMES.keys())
-            if strange:
+            unknown_types = sorted(set(ack.types) - TYPE_NAMES.keys())
+            if unknown_types:
                 yield Violation(
-                    event.member, f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {strange[0]}"
+                    event.member,
+                    f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {unknown_types[0]}",
                 )
 
 
